@@ -1,0 +1,1 @@
+"""Runs Reflexion episodes against one open-weight model. Knows no concrete environment."""

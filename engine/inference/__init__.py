@@ -1,0 +1,1 @@
+"""Language models behind one protocol, and the backends that serve them."""

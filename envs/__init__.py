@@ -1,0 +1,1 @@
+"""Worlds for agents. They know no model, no prompt strategy and nothing of the engine."""
