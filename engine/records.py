@@ -59,6 +59,14 @@ class Sampling:
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise ValueError(f"temperature: must be 0 or more, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p: must be above 0 and at most 1, got {self.top_p}")
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens: must be 1 or more, got {self.max_tokens}")
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 Outcome = Mapping[str, Any]
-"""What a trial left behind, as a JSON object: {"code"}, {"answer"} or {"actions"}. The scorer's only input."""
+"""What a trial left behind, as a JSON object: {"code"}, {"answer"} or {"actions"}. All that a scorer sees."""
 
 
 class EnvironmentFault(Exception):
@@ -85,7 +85,7 @@ class TestResult:
         detail: For a failure, what came out instead: a value, an exception or a timeout.
     """
 
-    __test__ = False  # not a pytest class
+    __test__: ClassVar[bool] = False  # not a pytest class
 
     test: str
     passed: bool
@@ -126,8 +126,6 @@ class Session(Protocol):
 @runtime_checkable
 class TestableSession(Session, Protocol):
     """A session whose outcome is a program, against which the agent's own tests can be run."""
-
-    __test__ = False
 
     def parse_tests(self, reply: str) -> tuple[str, ...]:
         """The valid tests in a model's reply, without duplicates, in order of appearance."""

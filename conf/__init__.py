@@ -1,0 +1,1 @@
+"""Hydra configuration: one folder for each group; sweep.yaml is the entry."""

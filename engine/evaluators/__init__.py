@@ -1,0 +1,1 @@
+"""Gates: whether a trial is good enough to stop."""

@@ -1,0 +1,1 @@
+"""Meters: what a sweep does while it runs."""

@@ -1,0 +1,1 @@
+"""Tables and reports, made from a run's record alone."""

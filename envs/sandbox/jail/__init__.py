@@ -1,0 +1,1 @@
+"""What runs inside the jails. Imports nothing but the standard library, and as little of that as possible."""

@@ -1,0 +1,1 @@
+"""What a person runs: sweeps, reports, benchmarks, set-up and checks."""
