@@ -52,7 +52,7 @@ async def run(config: SweepConfig, resolved: Mapping[str, Any]) -> Finished:
     async with config.env as environment:
         tokenizer = config.backend.tokenizer(config.model)
         _check_context(prompts, tokenizer)
-        agent = _agent(config, prompts, tokenizer)
+        agent = make_agent(config, prompts, tokenizer)
         with _opened(config, resolved, tasks) as store:
             if not store.open_tasks():
                 return Finished(store.folder, played=False)
@@ -76,7 +76,8 @@ def select(tasks: Sequence[Task], selection: Selection) -> Sequence[Task]:
     return chosen[: selection.first]
 
 
-def _agent(config: SweepConfig, prompts: Prompts, tokenizer: Tokenizer) -> Agent:
+def make_agent(config: SweepConfig, prompts: Prompts, tokenizer: Tokenizer) -> Agent:
+    """Who plays in this configuration."""
     return Agent(
         actor=config.actor,
         evaluator=config.evaluator,

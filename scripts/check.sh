@@ -15,7 +15,7 @@ check() {
 check format .venv/bin/python -m ruff format --check .
 check lint .venv/bin/python -m ruff check .
 check types .venv/bin/python -m mypy
-check imports .venv/bin/lint-imports
+check imports .venv/bin/lint-imports --no-logo
 
 if ((${#failed[@]})); then
     echo "failed: ${failed[*]}"

@@ -73,9 +73,10 @@ class GuessEnv:
 
 @dataclass
 class ScriptedModel:
-    """Answers from a function, and keeps every request."""
+    """Answers from a function, after a pause, and keeps every request."""
 
     answer: Callable[[Request], str]
+    pause_s: float = 0.0
     requests: list[Request] = field(default_factory=list)
     running: int = 0
     most_running: int = 0
@@ -84,13 +85,16 @@ class ScriptedModel:
         self.requests.append(request)
         self.running += 1
         self.most_running = max(self.most_running, self.running)
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.pause_s)
         self.running -= 1
         text = self.answer(request)
         return Completion(text, prompt_tokens=10, cached_tokens=4, generated_tokens=len(text.split()))
 
     def stats(self) -> ModelStats:
         return ModelStats(running=self.running)
+
+    async def forget(self) -> None:
+        return None
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,10 @@ class LanguageModel(Protocol):
         """The model's state now."""
         ...
 
+    async def forget(self) -> None:
+        """Empty the prefix cache, so that what follows owes nothing to what came before."""
+        ...
+
 
 class Backend(Protocol):
     """A way to serve a model: one YAML of conf/backend."""

@@ -5,6 +5,7 @@ vLLM runs one engine per process.
 """
 
 import asyncio
+import gc
 import itertools
 import os
 import re
@@ -124,10 +125,12 @@ class VllmBackend:
         meter, log = _Meter(), EngineLog()
         try:
             engine = await asyncio.to_thread(self._start, folder, spec, tokenizer.context_tokens, seed, meter, log)
+            model = VllmModel(engine, tokenizer, spec, meter, log)
+            del engine
             try:
-                yield VllmModel(engine, tokenizer, spec, meter, log)
+                yield model
             finally:
-                await asyncio.to_thread(engine.shutdown)
+                await model.close()
         finally:
             log.close()
             _engine_slot.release()
@@ -233,6 +236,21 @@ class VllmModel:
     def stats(self) -> ModelStats:
         """The model's state after vLLM's last step."""
         return self._meter.stats
+
+    async def close(self) -> None:
+        """Stop the engine; the model cannot be used afterwards."""
+        engine = self._engine
+        del self._engine
+        if (handler := engine.output_handler) is not None:  # left alone, it would log the stop as a crash
+            handler.cancel()
+            await asyncio.wait((handler,))
+        await asyncio.to_thread(engine.shutdown)
+        del engine, handler
+        gc.collect()  # vLLM's objects refer to each other, and fail when they go after the interpreter's modules
+
+    async def forget(self) -> None:
+        """Empty the prefix cache; no request may be under way."""
+        await self._engine.reset_prefix_cache()
 
     def _parameters(self, request: Request, max_tokens: int) -> "SamplingParams":
         from vllm import SamplingParams

@@ -76,6 +76,10 @@ class Tally:
         """The model's state now."""
         return self._model.stats()
 
+    async def forget(self) -> None:
+        """Empty the model's prefix cache."""
+        await self._model.forget()
+
     def begin(self, task: str, trials: int) -> None:
         """An episode starts or goes on, with so many trials behind it."""
         self._under_way[task] = trials

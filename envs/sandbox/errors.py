@@ -6,4 +6,4 @@ class SandboxUnavailable(Exception):
 
 
 class SandboxFault(Exception):
-    """A jail did not start, although others did: the machine is short of something. No verdict was reached."""
+    """A jail did not start, although others did: the machine is short of something. Nothing was judged."""

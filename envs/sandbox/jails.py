@@ -31,7 +31,9 @@ _NAMESPACES = (
 )
 
 
-def command(kind: Kind, stage: Path, module: str, slot: int, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+def command(
+    kind: Kind, stage: Path, module: str, slot: int, arguments: list[str]
+) -> tuple[list[str], dict[str, str]]:
     """The command line, and the whole environment, that run `jail.<module>.main()` in a fresh jail.
 
     Args:
@@ -48,8 +50,25 @@ def command(kind: Kind, stage: Path, module: str, slot: int, arguments: list[str
     argv = [_tool("bwrap"), *_NAMESPACES, *mounts, "--ro-bind", str(stage), _STAGE]
     if os.geteuid() == 0:
         uid = str(_private_uid(slot))
-        argv += ["--ro-bind", _tool("setpriv"), _SETPRIV, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-        drop = [_SETPRIV, "--reuid", uid, "--regid", uid, "--clear-groups", "--inh-caps=-all", "--no-new-privs"]
+        argv += [
+            "--ro-bind",
+            _tool("setpriv"),
+            _SETPRIV,
+            "--cap-add",
+            "CAP_SETUID",
+            "--cap-add",
+            "CAP_SETGID",
+        ]
+        drop = [
+            _SETPRIV,
+            "--reuid",
+            uid,
+            "--regid",
+            uid,
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--no-new-privs",
+        ]
         drop += ["--pdeathsig", "KILL"]  # a change of uid has cleared the one that bwrap set
     else:
         argv += ["--unshare-user", "--disable-userns"]
@@ -76,7 +95,12 @@ def _python() -> tuple[str, list[str]]:
     """
     mounts = []
     for folder in ("/usr", "/usr/bin", _PYTHON, f"{_PYTHON}/bin"):
-        mounts += ["--perms", "0755", "--dir", folder]  # made on the way to a mount, they would be root's alone
+        mounts += [
+            "--perms",
+            "0755",
+            "--dir",
+            folder,
+        ]  # made on the way to a mount, they would be root's alone
     for folder in ("/lib", "/lib64"):
         if Path(folder).is_symlink():
             mounts += ["--symlink", str(Path(folder).readlink()), folder]
@@ -88,7 +112,12 @@ def _python() -> tuple[str, list[str]]:
     prefix = Path(sys.base_prefix).resolve()
     program = f"python{sys.version_info.major}.{sys.version_info.minor}"
     if prefix == Path("/usr"):
-        return f"/usr/bin/{program}", [*mounts, "--ro-bind", str(prefix / "bin" / program), f"/usr/bin/{program}"]
+        return f"/usr/bin/{program}", [
+            *mounts,
+            "--ro-bind",
+            str(prefix / "bin" / program),
+            f"/usr/bin/{program}",
+        ]
     for part in (f"bin/{program}", "lib"):
         mounts += ["--ro-bind", str(prefix / part), f"{_PYTHON}/{part}"]
     return f"{_PYTHON}/bin/{program}", mounts

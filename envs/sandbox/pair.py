@@ -5,12 +5,12 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import AsyncIterator
 from asyncio.subprocess import DEVNULL, PIPE
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import IO, Any, BinaryIO, get_args
 
 from envs.sandbox.errors import SandboxFault
 from envs.sandbox.jails import Kind, command
@@ -18,6 +18,7 @@ from envs.sandbox.report import Ended, Result
 
 _START_S = 60.0  # far more than jails need, even on a machine that is very busy
 _LINE_BYTES = 1 << 16
+_ENDED: tuple[Ended, ...] = get_args(Ended)
 
 
 class Pair:
@@ -64,7 +65,7 @@ class Pair:
 def _result(line: dict[str, Any]) -> Result:
     """A line of the report. A judge that has fallen silent, or says anything odd, has passed nothing."""
     ended, detail, cpu_s = line.get("ended"), line.get("detail"), line.get("cpu_s")
-    if ended in get_args(Ended) and isinstance(detail, str) and isinstance(cpu_s, float):
+    if ended in _ENDED and isinstance(detail, str) and isinstance(cpu_s, float):
         return Result(ended, detail, cpu_s)
     return Result("died", "the test ended its own process")
 
@@ -93,21 +94,23 @@ class PairMaker:
         """
         seconds = work["seconds"]
         async with AsyncExitStack() as stack:
-            task = stack.enter_context(tempfile.TemporaryFile())  # noqa: ASYNC115
-            task.write(json.dumps(work).encode())
-            task.seek(0)
+            task = stack.enter_context(_file(json.dumps(work).encode()))
             judge_end, candidate_end = map(stack.enter_context, socket.socketpair())
             report, sink = await _pipe(stack)
             judge_s = seconds * len(work["tests"]) + 1
             await self._start(stack, "judge", 2 * slot, judge_end, judge_s, stdin=task, stdout=sink)
-            await self._start(stack, "candidate", 2 * slot + 1, candidate_end, seconds, stdin=DEVNULL, stdout=DEVNULL)
+            await self._start(
+                stack, "candidate", 2 * slot + 1, candidate_end, seconds, stdin=DEVNULL, stdout=DEVNULL
+            )
             sink.close()
             yield Pair(report)
 
     async def complaint(self) -> str:
         """What a jail that does not start has to say, on one line."""
         argv, env = command(self.kind, self.stage, "candidate", 0, ["0", "1", "1", str(self.memory_mb)])
-        process = await asyncio.create_subprocess_exec(*argv, env=env, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *argv, env=env, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        )
         try:
             _, stderr = await asyncio.wait_for(process.communicate(), _START_S)
         except TimeoutError:
@@ -125,6 +128,15 @@ class PairMaker:
         )
         stack.push_async_callback(_kill, process)
         wire.close()  # so that each side notices when the other is gone
+
+
+@contextmanager
+def _file(content: bytes) -> Iterator[IO[bytes]]:
+    """A file without a name, to be read from its start."""
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file
 
 
 async def _pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamReader, BinaryIO]:

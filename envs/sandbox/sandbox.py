@@ -82,7 +82,7 @@ class Sandbox:
 
         Args:
             program: Untrusted source. It sees no test and no expected value.
-            tests: Sources that raise unless all is well. They see the program's functions, and nothing else of it.
+            tests: Sources that raise unless all is well. They see what `names` says of the program.
             names: The program's functions that the tests may call.
             seconds: CPU time for each test, rounded up to whole seconds.
 
@@ -122,11 +122,12 @@ class Sandbox:
             )
 
 
-
 def _lay_out(stage: Path) -> None:
     """Copy the jail's own code to where every uid can read it, compiled once."""
     stage.chmod(0o755)
-    shutil.copytree(Path(__file__).parent / "jail", stage / "jail", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(__file__).parent / "jail", stage / "jail", ignore=shutil.ignore_patterns("__pycache__")
+    )
     compileall.compile_dir(stage, quiet=1)
     for path in stage.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)

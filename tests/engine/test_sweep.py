@@ -45,7 +45,7 @@ async def test_every_episode_is_played_to_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
 async def test_no_more_episodes_are_under_way_than_allowed(tmp_path: Path, limit: int) -> None:
-    model = ScriptedModel(lambda request: "right")
+    model = ScriptedModel(lambda request: "right", pause_s=0.05)
     await play(tmp_path / "run", make_agent(write_pack(tmp_path / "pack")), model, size=9, max_episodes=limit)
     assert model.most_running == min(limit, 9)
 

@@ -4,14 +4,19 @@ The judge reads its work from its standard input and reports on what was its sta
 in a jail of its own, has neither.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
-from typing import Any
 
 from . import limits
 from .remote import Candidate, CandidateLost
 from .wire import Wire, show_error
+
+TYPE_CHECKING = False  # importing typing for it would be a tenth of the start-up time
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def main() -> None:

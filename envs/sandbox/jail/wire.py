@@ -4,10 +4,16 @@ Only exact builtins come out of `decode`, whatever the other side sends, so no o
 (with an `__eq__` that lies) ever reaches a test. Size, depth and the length of integers are bounded.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from itertools import islice
-from typing import Any
+
+TYPE_CHECKING = False  # importing typing for it would be a tenth of the start-up time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 MAX_BYTES = 8 << 20
 """Longest message. A judge can hold the values of one such message within its own memory limit."""
@@ -108,7 +114,7 @@ def _encode_container(value: object, depth: int) -> Any:
         return ["dict", [[encode(key, depth), encode(item, depth)] for key, item in dict.items(value)]]
     for kind in (list, tuple, set, frozenset):
         if isinstance(value, kind):
-            return [kind.__name__, [encode(item, depth) for item in kind.__iter__(value)]]
+            return [kind.__name__, [encode(item, depth) for item in value]]
     if isinstance(value, range):
         return ["range", [encode(part) for part in (value.start, value.stop, value.step)]]
     if hasattr(type(value), "__next__"):
@@ -139,7 +145,7 @@ def _items(body: Any, depth: int) -> list[Any]:
     return [decode(item, depth) for item in body]
 
 
-_DECODERS = {
+_DECODERS: dict[str, Callable[[Any, int], Any]] = {
     "int": _decode_int,
     "complex": lambda body, _: complex(float(body[0]), float(body[1])),
     "bytes": lambda body, _: bytes.fromhex(body),

@@ -1,0 +1,104 @@
+"""A programming problem, and the source of the program that answers it."""
+
+import ast
+import warnings
+from dataclasses import dataclass
+
+from envs.base import DataError
+from envs.data import Record
+
+MAX_CODE = 1 << 16
+"""Longest source that is looked at, in characters. Answers to the benchmarks' problems are far shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem in HumanEval's form.
+
+    Attributes:
+        id: The data set's own id.
+        prompt: Imports, helper functions and the head of the function to write, with its docstring.
+        entry_point: The function's name.
+        test: Source that defines `check(candidate)`. Hidden: for the scorer alone.
+        given: The part of the prompt before the function: what a program may rely on.
+    """
+
+    id: str
+    prompt: str
+    entry_point: str
+    test: str
+    given: str
+
+    @classmethod
+    def from_record(cls, record: Record) -> "Problem":
+        """The problem in a record. Raises DataError."""
+        prompt, entry_point = record.text("prompt"), record.text("entry_point")
+        if not entry_point.isidentifier():
+            raise DataError(f"{record.place}: field 'entry_point' must be a function's name, got {entry_point!r}")
+        given = _given(prompt, entry_point)
+        if given is None:
+            raise DataError(f"{record.place}: field 'prompt' must define {entry_point}, as valid Python")
+        return cls(record.text("task_id"), prompt, entry_point, record.text("test"), given)
+
+    def program(self, code: str) -> str:
+        """The whole program for a solution that is either a full function or only its body."""
+        if not defines(code, self.entry_point) and defines(self.prompt + code, self.entry_point):
+            return self.prompt + code
+        future, rest = _split_future(code)
+        return f"{future}{self.given}\n{rest}"
+
+    def hidden_test(self) -> str:
+        """The hidden test as one program. It has the prompt's own helpers, so no solution can replace them."""
+        return f"{self.given}\n{self.test}\ncheck({self.entry_point})\n"
+
+
+def parse(code: str) -> ast.Module | None:
+    """The syntax tree, or None where the source is not valid Python. Runs nothing."""
+    if len(code) > MAX_CODE:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a model's invalid escapes are no concern of ours
+            return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def find_function(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The last top-level function of this name: the one that counts when the program runs."""
+    for node in reversed(tree.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            return node
+    return None
+
+
+def defines(code: str, name: str) -> bool:
+    """Whether the source is valid Python with a top-level function of this name."""
+    tree = parse(code)
+    return tree is not None and find_function(tree, name) is not None
+
+
+def first_line(node: ast.stmt) -> int:
+    """The number of a statement's first line, decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _given(prompt: str, entry_point: str) -> str | None:
+    tree = parse(prompt) or parse(prompt + "\n    pass\n")
+    function = tree and find_function(tree, entry_point)
+    if not function:
+        return None
+    return "".join(prompt.splitlines(keepends=True)[: first_line(function) - 1])
+
+
+def _split_future(code: str) -> tuple[str, str]:
+    """The `from __future__` imports, which must come first in a program, and everything else."""
+    tree = parse(code)
+    lines = code.splitlines(keepends=True)
+    future = []
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            future.append(ast.unparse(node) + "\n")
+            lines[node.lineno - 1] = "\n"
+    return "".join(future), "".join(lines)
