@@ -1,4 +1,4 @@
-"""Benchmark records, from local JSONL files or from the hub. Every complaint names the place of the record."""
+"""Benchmark records, from local JSONL files or from the hub. Complaints name the record's place."""
 
 import gzip
 import hashlib
@@ -50,12 +50,18 @@ def read_jsonl(path: Path) -> Iterator[Record]:
         DataError: The file is missing or unreadable, or a line is not a JSON object.
     """
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        with (
+            gzip.open(path, "rt", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8") as file
+        ):
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield _parse(line, f"{path}:{number}")
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file; give a .jsonl or .jsonl.gz file, or a folder of them") from None
+        raise DataError(
+            f"{path}: no such file; give a .jsonl or .jsonl.gz file, or a folder of them"
+        ) from None
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
 
@@ -94,8 +100,9 @@ def load_hub(dataset: str, revision: str, split: str) -> Records:
         rows = datasets.load_dataset(dataset, revision=revision, split=split)
     except Exception as error:  # the library lets through whatever the network, the hub and its parsers raise
         reason = " ".join(str(error).split())[:200]
+        kind = type(error).__name__
         raise DataError(
-            f"{dataset}@{revision}: the hub does not give it ({type(error).__name__}: {reason}); pass env.data=FILE"
+            f"{dataset}@{revision}: the hub does not answer ({kind}: {reason}); pass env.data=FILE"
         ) from None
     records = [Record(dict(row), f"{dataset}:{number}") for number, row in enumerate(rows, start=1)]
     return _collect(records, dataset, revision)
@@ -108,3 +115,14 @@ def _collect(rows: Sequence[Record], name: str, revision: str) -> Records:
     for row in rows:
         digest.update(json.dumps(row.fields, sort_keys=True, ensure_ascii=False).encode() + b"\n")
     return Records(tuple(rows), DataSource(name, revision, digest.hexdigest(), len(rows)))
+
+
+def unique(records: Records, name: str) -> Sequence[Record]:
+    """The rows, checked for a text field whose values must differ. Raises DataError."""
+    seen: dict[str, str] = {}
+    for row in records.rows:
+        value = row.text(name)
+        if value in seen:
+            raise DataError(f"{row.place}: {name} {value!r} occurs twice, first at {seen[value]}")
+        seen[value] = row.place
+    return records.rows

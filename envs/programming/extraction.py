@@ -1,21 +1,28 @@
-"""Finds the program in a model's reply.
+"""Finds the program in a model's reply. Nothing is run here.
 
 A reply may hold several fenced blocks, an unclosed one, tags or none of these, chatter before and after, only
-the body of the function, or the prompt again. Every place where code may be is tried, best evidence first;
-the first that defines the entry point wins. Nothing is ever run here.
+the body of the function, or further turns of a conversation that the model has made up. Every place where
+code may be is looked at, best evidence first; the first that defines the function wins.
 """
 
 import ast
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from envs.programming.problem import Problem, defines, find_function, first_line, parse
+from envs.programming.problem import Problem
+from envs.programming.source import compile_error, find_function, first_line, names_in, parse, valid_start
 
 _FENCE = re.compile(r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=mark)|\Z)", re.M | re.S)
-_TAG = re.compile(r"\[PYTHON\](?P<code>.*?)(?:\[/PYTHON\]|\Z)", re.S)
-_CODE_LINE = re.compile(r"(?:def|class|async def|import|from)\s+\w|@\w")
-_ODD_CHARACTERS = str.maketrans({"\ufeff": "", "\u200b": "", "\u00a0": " "})
+_TAGS = re.compile(r"(?:\[PYTHON\]|<(?:solution|execute|code)>)(?P<code>.*?)(?:\[/PYTHON\]|</\w+>|\Z)", re.S)
+_TURNS = re.compile(r"<\|\w+\|>|</s>|^(?:Human|User):", re.M)
+_THINKING = re.compile(r"\A.*</think>", re.S)
+_CODE_LINE = re.compile(r"^[ \t]*(?:(?:def|class|async def|import|from)[ ]\w|@\w)", re.M)
+_MAX_STARTS = 10
+
+_ODD_SPACES = str.maketrans({"\ufeff": "", "\u200b": "", "\u00a0": " "})
+_CURLY_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +30,141 @@ class Extraction:
     """What was found in a reply.
 
     Attributes:
-        code: The best guess at the program's text; empty where there is none.
-        found: Whether it is valid Python that defines the entry point.
-        problem: What is wrong with it, for the model; empty where nothing is.
+        code: The program's text, or the best guess at it; empty where there is none.
+        problem: Why it is no program with the wanted function, for the model; empty where it is one.
     """
 
     code: str
-    found: bool
     problem: str = ""
 
 
 def extract(reply: str, problem: Problem) -> Extraction:
     """The program in a reply to a problem."""
-    text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_ODD_CHARACTERS)
-    places = list(_places(text))
-    for place in places:
-        ...
+    text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_ODD_SPACES)
+    text = _THINKING.sub("", text)
+    for variant in dict.fromkeys((text, text.translate(_CURLY_QUOTES))):
+        for turn in _TURNS.split(variant):
+            blocks = _blocks(turn)
+            for code in (
+                _function(blocks, problem),
+                _unfenced(turn, problem),
+                _body([*blocks, turn], problem),
+            ):
+                if code:
+                    return Extraction(code)
+    return _guess(_blocks(text), text, problem)
+
+
+def _blocks(text: str) -> list[str]:
+    """The marked pieces of code, dedented, in order."""
+    found = [*_FENCE.finditer(text), *_TAGS.finditer(text)]
+    return [textwrap.dedent(match["code"]) for match in sorted(found, key=lambda match: match.start())]
+
+
+def _function(blocks: Sequence[str], problem: Problem) -> str:
+    """The last block that defines the function, with what it needs of the others."""
+    for block in reversed(blocks):
+        if code := _solution(block, problem):
+            return _with_helpers(code, blocks)
+    return ""
+
+
+def _unfenced(text: str, problem: Problem) -> str:
+    """The function amid text that nothing marks as code."""
+    starts = [match.start() for match in _CODE_LINE.finditer(text)]
+    for start in starts[:_MAX_STARTS]:
+        if code := _solution(textwrap.dedent(text[start:]), problem):
+            return code
+    return ""
+
+
+def _body(pieces: Sequence[str], problem: Problem) -> str:
+    """The prompt, continued by a piece that is only the function's body."""
+    head = problem.prompt.rstrip() + "\n"
+    for piece in pieces:
+        body = piece.strip("\n")
+        as_is, first_line_short = body, "    " + body.lstrip()
+        for continuation in (as_is, first_line_short, textwrap.indent(textwrap.dedent(body), "    ")):
+            if code := _solution(head + continuation, problem):
+                return code
+    return ""
+
+
+def _solution(text: str, problem: Problem) -> str:
+    """The text up to the end of its valid Python, without demonstrations; empty if that is no solution."""
+    code, rest = valid_start(text)
+    tree = parse(code)
+    function = tree and find_function(tree, problem.entry_point)
+    if not tree or not function or _is_stub(function):
+        return ""
+    if function is tree.body[-1] and rest.lstrip("\n").startswith((" ", "\t")):
+        return ""  # it breaks off inside the function
+    return _without_demonstrations(code, tree, problem.entry_point)
+
+
+def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function does nothing: a docstring, `pass`, `...` or a stray word."""
+    return all(
+        isinstance(node, ast.Pass)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.Name))
+        for node in function.body
+    )
+
+
+def _without_demonstrations(code: str, tree: ast.Module, name: str) -> str:
+    """The code without the top-level statements that only try it out, which may fail or never end."""
+    lines = code.splitlines()
+    kept: set[int] = set()
+    dropped: set[int] = set()
+    for node in tree.body:
+        span = range(first_line(node) - 1, node.end_lineno or node.lineno)
+        (dropped if _is_demonstration(node, name) else kept).update(span)
+    return "\n".join("" if i in dropped - kept else line for i, line in enumerate(lines)).strip("\n") + "\n"
+
+
+def _is_demonstration(node: ast.stmt, name: str) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return False
+        case ast.Assert() | ast.For() | ast.While() | ast.With():
+            return True
+        case ast.Expr(value=value):
+            return not isinstance(value, ast.Constant)
+        case _:
+            return name in names_in(node) or "__name__" in names_in(node)
+
+
+def _with_helpers(code: str, blocks: Sequence[str]) -> str:
+    """The code, preceded by functions and imports of other blocks that it names but lacks."""
+    tree = ast.parse(code)
+    have = {name for node in tree.body for name in _bound(node)}
+    wanted = set(names_in(tree)) - have
+    helpers = []
+    for block in blocks:
+        other = parse(block)
+        for node in other.body if other else ():
+            names = set(_bound(node))
+            if names & wanted and not names & have:
+                helpers.append(ast.unparse(node))
+                have |= names
+    return "\n\n".join([*helpers, code])
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """The names that a top-level definition or import binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+
+
+def _guess(blocks: Sequence[str], text: str, problem: Problem) -> Extraction:
+    """The likeliest text where no place holds a solution, and what is wrong with it."""
+    start = _CODE_LINE.search(text)
+    code = next((block for block in reversed(blocks) if problem.entry_point in block), "")
+    code = code or (blocks[-1] if blocks else text[start.start() :] if start else "")
+    if not code.strip():
+        return Extraction("", "The reply has no code.")
+    if error := compile_error(code):
+        return Extraction(code, f"SyntaxError: {error.msg} (line {error.lineno})")
+    return Extraction(code, f"The reply has no complete function named {problem.entry_point}.")

@@ -1,14 +1,11 @@
 """A programming problem, and the source of the program that answers it."""
 
 import ast
-import warnings
 from dataclasses import dataclass
 
 from envs.base import DataError
 from envs.data import Record
-
-MAX_CODE = 1 << 16
-"""Longest source that is looked at, in characters. Answers to the benchmarks' problems are far shorter."""
+from envs.programming.source import defines, find_function, first_line, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +30,9 @@ class Problem:
     def from_record(cls, record: Record) -> "Problem":
         """The problem in a record. Raises DataError."""
         prompt, entry_point = record.text("prompt"), record.text("entry_point")
-        if not entry_point.isidentifier():
-            raise DataError(f"{record.place}: field 'entry_point' must be a function's name, got {entry_point!r}")
         given = _given(prompt, entry_point)
         if given is None:
-            raise DataError(f"{record.place}: field 'prompt' must define {entry_point}, as valid Python")
+            raise DataError(f"{record.place}: field 'prompt' must define {entry_point!r}, as valid Python")
         return cls(record.text("task_id"), prompt, entry_point, record.text("test"), given)
 
     def program(self, code: str) -> str:
@@ -48,40 +43,8 @@ class Problem:
         return f"{future}{self.given}\n{rest}"
 
     def hidden_test(self) -> str:
-        """The hidden test as one program. It has the prompt's own helpers, so no solution can replace them."""
+        """The hidden test as one program. Its helpers are the prompt's, so that no solution replaces them."""
         return f"{self.given}\n{self.test}\ncheck({self.entry_point})\n"
-
-
-def parse(code: str) -> ast.Module | None:
-    """The syntax tree, or None where the source is not valid Python. Runs nothing."""
-    if len(code) > MAX_CODE:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a model's invalid escapes are no concern of ours
-            return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def find_function(tree: ast.Module, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The last top-level function of this name: the one that counts when the program runs."""
-    for node in reversed(tree.body):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-            return node
-    return None
-
-
-def defines(code: str, name: str) -> bool:
-    """Whether the source is valid Python with a top-level function of this name."""
-    tree = parse(code)
-    return tree is not None and find_function(tree, name) is not None
-
-
-def first_line(node: ast.stmt) -> int:
-    """The number of a statement's first line, decorators included."""
-    decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _given(prompt: str, entry_point: str) -> str | None:

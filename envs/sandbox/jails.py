@@ -135,8 +135,5 @@ def _tool(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         package = {"bwrap": "bubblewrap", "setpriv": "util-linux"}[name]
-        raise SandboxUnavailable(
-            f"{package} ({name}) is not installed: apt-get install {package}, "
-            "or kind=unsafe to run generated code unprotected"
-        )
+        raise SandboxUnavailable(f"{package} ({name}) is not installed: apt-get install {package}")
     return path

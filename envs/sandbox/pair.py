@@ -3,10 +3,11 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from envs.sandbox.jails import Kind, command
 from envs.sandbox.report import Ended, Result
 
 _START_S = 60.0  # far more than jails need, even on a machine that is very busy
+_END_S = 10.0
 _LINE_BYTES = 1 << 16
 _ENDED: tuple[Ended, ...] = get_args(Ended)
 
@@ -151,6 +153,30 @@ async def _pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamReader, BinaryIO]:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        process.kill()
-    await process.wait()
+    """End a jail and wait until nothing of it is left.
+
+    The jail's first process is the one to kill: all others of its PID namespace go with it before bubblewrap can
+    reap it, and no zombie is left to an init that may not care.
+    """
+    if process.returncode is None and not _signal(_children(process.pid)):
+        _signal([process.pid])  # no jail yet, or none at all
+    try:
+        await asyncio.wait_for(process.wait(), _END_S)
+    except TimeoutError:
+        _signal([process.pid])
+        await process.wait()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _signal(pids: Sequence[int]) -> bool:
+    """Kill processes of ours; whether there was one. (Process.kill would poll, and race with asyncio's waiting.)"""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(pids)

@@ -92,10 +92,10 @@ class Sandbox:
         Raises:
             SandboxFault: A jail did not start.
         """
-        began = time.monotonic()
         limit = math.ceil(seconds)
         results: list[Result] = []
         slot = await self._free.get()
+        began = time.monotonic()
         try:
             while len(results) < len(tests):
                 rest = list(tests[len(results) :])
@@ -111,15 +111,10 @@ class Sandbox:
             report = await self.run(canary.PROGRAM, canary.TESTS, names=[canary.NAME])
         except SandboxFault:
             why = await self._pairs.complaint()
-            raise SandboxUnavailable(
-                f"bubblewrap does not work here: {why}; kind=unsafe runs generated code unprotected"
-            ) from None
+            raise SandboxUnavailable(f"bubblewrap does not work here: {why}") from None
         ended = tuple(result.ended for result in report.results)
         if ended != canary.EXPECTED:
-            raise SandboxUnavailable(
-                f"bubblewrap does not isolate here: {report.results[0].detail or ended}; "
-                "kind=unsafe runs generated code unprotected"
-            )
+            raise SandboxUnavailable(f"bubblewrap does not isolate here: {report.results[0].detail or ended}")
 
 
 def _lay_out(stage: Path) -> None:

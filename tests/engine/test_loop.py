@@ -87,7 +87,8 @@ async def test_everything_is_in_the_record(tmp_path: Path) -> None:
     first = trials[0]
     assert [call.request.tag.role for call in first.calls] == ["actor", "reflector"]
     assert first.outcome == {"answer": "1"}
-    assert first.note is not None and first.note.text == "note 1"
+    assert first.note is not None
+    assert first.note.text == "note 1"
     assert first.seconds >= first.model_s > 0
     assert first.environment_s > 0
 
