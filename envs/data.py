@@ -3,7 +3,9 @@
 import gzip
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,7 +99,8 @@ def load_hub(dataset: str, revision: str, split: str) -> Records:
     import datasets  # takes seconds, and a local file needs none of it
 
     try:
-        rows = datasets.load_dataset(dataset, revision=revision, split=split)
+        with _quiet("huggingface_hub"):  # it would report each of its retries
+            rows = datasets.load_dataset(dataset, revision=revision, split=split)
     except Exception as error:  # the library lets through whatever the network, the hub and its parsers raise
         reason = " ".join(str(error).split())[:200]
         kind = type(error).__name__
@@ -106,6 +109,17 @@ def load_hub(dataset: str, revision: str, split: str) -> Records:
         ) from None
     records = [Record(dict(row), f"{dataset}:{number}") for number, row in enumerate(rows, start=1)]
     return _collect(records, dataset, revision)
+
+
+@contextmanager
+def _quiet(library: str) -> Iterator[None]:
+    logger = logging.getLogger(library)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _collect(rows: Sequence[Record], name: str, revision: str) -> Records:

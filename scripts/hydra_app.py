@@ -64,7 +64,7 @@ def resolve(node: DictConfig) -> Resolved:
 def _cells(config_name: str) -> Iterator[DictConfig]:
     """Every cell that the command line asks for; none when it only asks to be shown something."""
     arguments = get_args_parser().parse_args()
-    if arguments.help or arguments.hydra_help or arguments.cfg or arguments.info or arguments.version:
+    if arguments.help or arguments.hydra_help or arguments.cfg or arguments.info:
         return
     overrides = OverridesParser.create().parse_overrides(arguments.overrides)
     batches = BasicSweeper.split_arguments(overrides, None) if arguments.multirun else [[arguments.overrides]]

@@ -9,8 +9,8 @@ LEAST_TOKENS = 16
 def room(prompt_tokens: int, max_tokens: int, context_tokens: int) -> int:
     """How many tokens an answer may have.
 
-    An answer that no longer fits as a whole may be cut, to a quarter of what was asked for but not below 16 tokens:
-    most answers are far shorter than their limit. Less than that is not worth a call.
+    An answer that no longer fits as a whole may be cut, to a quarter of what was asked for but not below 16
+    tokens: most answers are far shorter than their limit. Less than that is not worth a call.
 
     Args:
         prompt_tokens: Tokens of the rendered prompt.
@@ -39,7 +39,7 @@ def split_reasoning(text: str, reasoning: Reasoning | None, opened: bool) -> tup
         opened: Whether the prompt has opened the reasoning already.
 
     Returns:
-        Reasoning and answer, without the marks. Reasoning that never ends is all that there is: the answer is empty.
+        Reasoning and answer, without the marks. Reasoning that never ends leaves an empty answer.
     """
     if reasoning is None:
         return "", text

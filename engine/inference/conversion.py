@@ -154,7 +154,7 @@ def _intact(home: Path) -> bool:
     try:
         files = json.loads((home / MANIFEST).read_text())["files"]
         return all(_matches(home / name, known) for name, known in files.items())
-    except FileNotFoundError:
+    except OSError:
         return False
     except (ValueError, KeyError, TypeError, AttributeError):
         log.warning("%s is damaged", home / MANIFEST)

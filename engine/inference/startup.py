@@ -33,6 +33,7 @@ class EngineLog:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the engine)
+        self._begin = 0
 
     @contextmanager
     def capture(self) -> Iterator[None]:
@@ -47,10 +48,15 @@ class EngineLog:
             os.dup2(terminal, 2)
             os.close(terminal)
 
+    def begin(self) -> None:
+        """Disregard what was written so far."""
+        self._begin = os.fstat(self._file.fileno()).st_size
+
     def causes(self) -> list[str]:
         """Messages of the errors in the log, the first one first: later ones are mostly consequences."""
         size = os.fstat(self._file.fileno()).st_size
-        text = os.pread(self._file.fileno(), KEPT_BYTES, max(0, size - KEPT_BYTES)).decode(errors="replace")
+        start = max(self._begin, size - KEPT_BYTES)
+        text = os.pread(self._file.fileno(), KEPT_BYTES, start).decode(errors="replace")
         return [f"{name}: {message}" for name, message in ERROR_LINE.findall(text)]
 
     def close(self) -> None:

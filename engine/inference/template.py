@@ -45,7 +45,9 @@ class ChatTemplate:
             ModelError: There is no template, or it refuses these messages.
         """
         if self._template is None:
-            raise ModelError(f"model.chat_template: must be set, {self._spec.id} has no chat template of its own")
+            raise ModelError(
+                f"model.chat_template: must be set, {self._spec.id} has no chat template of its own"
+            )
         turns = [{"role": message.role, "content": message.content} for message in messages]
         continued = turns[-1]["role"] == "assistant"
         if continued:
@@ -55,7 +57,9 @@ class ChatTemplate:
                 messages=turns, add_generation_prompt=not continued, **self._variables
             )
         except Exception as error:  # a template may fail in any way
-            raise ModelError(f"model.chat_template: the template of {self._spec.name} fails: {error}") from error
+            raise ModelError(
+                f"model.chat_template: the template of {self._spec.name} fails: {error}"
+            ) from error
         if not continued:
             return text
         before, mark, _ = text.rpartition(CONTINUED)
@@ -116,7 +120,9 @@ def _compile(source: str, spec: ModelSpec) -> "jinja2.Template":
     try:
         return _environment().from_string(source)
     except jinja2.TemplateSyntaxError as error:
-        raise ModelError(f"model.chat_template: line {error.lineno} of {spec.name}'s template: {error}") from error
+        raise ModelError(
+            f"model.chat_template: line {error.lineno} of {spec.name}'s template: {error}"
+        ) from error
 
 
 @functools.cache
@@ -128,7 +134,7 @@ def _environment() -> "jinja2.Environment":
     class Generation(Extension):
         """{% generation %}…{% endgeneration %} marks text for training; here it means its content."""
 
-        tags = frozenset({"generation"})
+        tags = {"generation"}  # noqa: RUF012 (the base class says so)
 
         def parse(self, parser: "Parser") -> Any:
             next(parser.stream)

@@ -1,9 +1,9 @@
 """Renders prompts into a model's own tokens, without torch and without weights.
 
-Tokenizing a 3,000-token prompt costs 8 ms, far more than everything else that the host does for a model call. Most
-of a prompt was tokenized before, in an earlier step or for another task, so it is cut into pieces after line breaks
-and the tokens of each piece are remembered. Tokens never depend on anything across such a cut, which is
-checked for each tokenizer when it is loaded; one that fails the check is used without cuts.
+Tokenizing a 3,000-token prompt costs 8 ms, far more than all else that the host does for a model call. Most
+of a prompt was tokenized before, in an earlier step or for another task, so it is cut into pieces after line
+breaks and the tokens of each piece are remembered. Tokens never depend on anything across such a cut, which
+is checked for each tokenizer when it is loaded; one that fails the check is used without cuts.
 """
 
 import functools
@@ -73,8 +73,8 @@ class ChatTokenizer:
     def render(self, prompt: Prompt) -> list[int]:
         """Tokens that the model is given, with those that it wants at the start of a text.
 
-        Chat turns end with the opening of the assistant's turn, or with its last words so far when the last turn is
-        the assistant's own.
+        Chat turns end with the opening of the assistant's turn, or with its last words so far when the last
+        turn is the assistant's own.
 
         Raises:
             ModelError: The model has no chat template, or its template refuses these turns.
@@ -177,4 +177,4 @@ def _context_tokens(folder: Path, spec: ModelSpec) -> int:
 def _stretches(config: dict[str, Any]) -> bool:
     """Whether the model's position encoding is scaled, so that its context is longer than it says."""
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    return rope.get("rope_type", rope.get("type", "default")) != "default"
+    return bool(rope.get("rope_type", rope.get("type", "default")) != "default")

@@ -1,35 +1,28 @@
 """vLLM inside this process: the same code on a GPU and on a CPU.
 
-Everything that vLLM declares unstable (per-request metrics, scheduler statistics) is used in this module alone.
 vLLM runs one engine per process.
 """
 
 import asyncio
-import gc
-import itertools
 import os
 import re
 import threading
-import time
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from engine.errors import ModelError
 from engine.inference import weights
-from engine.inference.answers import room, split_reasoning
-from engine.inference.base import LanguageModel, ModelSpec, ModelStats
-from engine.inference.startup import EngineLog, environment
+from engine.inference.base import LanguageModel, ModelSpec
+from engine.inference.startup import environment
 from engine.inference.tokenizer import ChatTokenizer
-from engine.records import Choice, Completion, Grammar, Request
+from engine.inference.vllm_model import VllmModel
 
 if TYPE_CHECKING:
-    from vllm import AsyncEngineArgs, RequestOutput, SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
-    from vllm.v1.engine.async_llm import AsyncLLM
-    from vllm.v1.metrics.loggers import StatLoggerBase
+    from vllm import AsyncEngineArgs
 
 CPU_DEFAULTS = {
     "max_num_seqs": 64,
@@ -46,7 +39,10 @@ GPU_DEFAULTS = {
     "block_size": None,
 }
 REMEDIES = (
-    ("out of memory|free memory|cannot allocate", "lower backend.gpu_memory_utilization or model.max_model_len"),
+    (
+        "out of memory|free memory|cannot allocate",
+        "lower backend.gpu_memory_utilization or model.max_model_len",
+    ),
     (
         "max seq len|KV cache is needed|cache blocks",
         "raise backend.kv_cache_memory_bytes or lower model.max_model_len",
@@ -73,7 +69,7 @@ class VllmBackend:
         quantization: vLLM's name of a quantization; None follows the checkpoint.
         kv_cache_dtype: Type of the KV cache; "auto" follows the model.
         cpu_threads: OpenMP threads on a CPU; None leaves one core for everything else.
-        log_level: vLLM's own log level. Its log is shown when a start fails, and otherwise dropped.
+        log_level: vLLM's own log level. An engine that fails has its first error quoted; the rest is dropped.
     """
 
     max_num_seqs: int | None = None
@@ -91,7 +87,13 @@ class VllmBackend:
     log_level: str = "ERROR"
 
     def __post_init__(self) -> None:
-        for name in ("max_num_seqs", "max_num_batched_tokens", "kv_cache_memory_bytes", "block_size", "cpu_threads"):
+        for name in (
+            "max_num_seqs",
+            "max_num_batched_tokens",
+            "kv_cache_memory_bytes",
+            "block_size",
+            "cpu_threads",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}: must be at least 1, got {value}")
@@ -121,33 +123,29 @@ class VllmBackend:
         folder = await asyncio.to_thread(weights.fetch, spec)
         tokenizer = ChatTokenizer(folder, spec)
         if not _engine_slot.acquire(blocking=False):
-            raise ModelError("backend: this process serves a model through vLLM already, and it can serve only one")
-        meter, log = _Meter(), EngineLog()
+            raise ModelError(
+                "backend: this process serves a model through vLLM already, and it can serve only one"
+            )
+        model = VllmModel(tokenizer, spec)
         try:
-            engine = await asyncio.to_thread(self._start, folder, spec, tokenizer.context_tokens, seed, meter, log)
-            model = VllmModel(engine, tokenizer, spec, meter, log)
-            del engine
-            try:
-                yield model
-            finally:
-                await model.close()
+            await asyncio.to_thread(self._start, model, folder, spec, seed)
+            yield model
         finally:
-            log.close()
+            await model.close()
             _engine_slot.release()
 
-    def _start(
-        self, folder: Path, spec: ModelSpec, context_tokens: int, seed: int, meter: "_Meter", log: EngineLog
-    ) -> "AsyncLLM":
+    def _start(self, model: VllmModel, folder: Path, spec: ModelSpec, seed: int) -> None:
         try:
-            with log.capture(), environment(self._environment()):
-                from vllm.v1.engine.async_llm import AsyncLLM
-
-                arguments = self._arguments(folder, spec, context_tokens, seed)
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[meter.logger_class()])
+            with environment(self._environment()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # other people's, while they are imported
+                model.start(self._arguments(folder, spec, model.context_tokens, seed))
         except ImportError as error:
-            raise ModelError(f"backend: vLLM cannot be imported ({error}); install the extra cpu or gpu") from error
+            raise ModelError(
+                f"backend: vLLM cannot be imported ({error}); install the extra cpu or gpu"
+            ) from error
         except Exception as error:
-            raise ModelError(f"backend: vLLM does not start: {_advice(log.causes() or [str(error)])}") from error
+            cause = _advice(model.log.causes() or [str(error)])
+            raise ModelError(f"backend: vLLM does not start: {cause}") from error
 
     def _environment(self) -> dict[str, str]:
         threads = self.cpu_threads or max(1, len(os.sched_getaffinity(0)) - 1)
@@ -157,7 +155,7 @@ class VllmBackend:
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
             "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # forking a process with threads can hang it
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # two engines on one machine would be bound to the same cores
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, two engines share one core
             "OMP_NUM_THREADS": str(threads),
             "TOKENIZERS_PARALLELISM": "false",
         }
@@ -185,175 +183,16 @@ class VllmBackend:
             kv_cache_dtype=self.kv_cache_dtype,
             disable_log_stats=True,  # vLLM's own loggers; ours is added beside them
             use_tqdm_on_load=False,
+            # Splitting a prompt rewinds its request's random generator, which a CPU generator cannot do:
+            # the engine dies of it.
+            enable_chunked_prefill=False if cpu else None,
             **{name: value for name, value in optional.items() if value is not None},
         )
-
-
-class VllmModel:
-    """A model that vLLM serves."""
-
-    def __init__(
-        self, engine: "AsyncLLM", tokenizer: ChatTokenizer, spec: ModelSpec, meter: "_Meter", log: EngineLog
-    ) -> None:
-        self._engine = engine
-        self._tokenizer = tokenizer
-        self._spec = spec
-        self._meter = meter
-        self._log = log
-        self._numbers = itertools.count()
-
-    async def complete(self, request: Request) -> Completion:
-        """Answer one request; cancelling the task takes the request out of the batch.
-
-        Raises:
-            ContextFull: The prompt leaves too little of the context.
-            ModelError: The engine died, or refuses the request.
-        """
-        from vllm.inputs import tokens_input
-        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
-
-        started_at, start = time.time(), time.monotonic()
-        tokens = self._tokenizer.render(request.prompt)
-        max_tokens = room(len(tokens), request.sampling.max_tokens, self._tokenizer.context_tokens)
-        output: RequestOutput | None = None
-        try:
-            async for output in self._engine.generate(
-                tokens_input(tokens),
-                self._parameters(request, max_tokens),
-                request_id=str(next(self._numbers)),
-                priority=request.priority,
-            ):
-                pass
-        except EngineDeadError as error:
-            causes = self._log.causes() or ["it gives no reason"]
-            raise ModelError(f"the model's engine died: {causes[0]}") from error
-        except EngineGenerateError as error:
-            raise ModelError(f"vLLM cannot answer {request.tag}: {error.__cause__}") from error
-        if output is None or output.outputs[0].finish_reason == "abort":
-            raise ModelError(f"vLLM gave up {request.tag}: the engine is stopping")
-        return self._completion(request, output, started_at, start)
-
-    def stats(self) -> ModelStats:
-        """The model's state after vLLM's last step."""
-        return self._meter.stats
-
-    async def close(self) -> None:
-        """Stop the engine; the model cannot be used afterwards."""
-        engine = self._engine
-        del self._engine
-        if (handler := engine.output_handler) is not None:  # left alone, it would log the stop as a crash
-            handler.cancel()
-            await asyncio.wait((handler,))
-        await asyncio.to_thread(engine.shutdown)
-        del engine, handler
-        gc.collect()  # vLLM's objects refer to each other, and fail when they go after the interpreter's modules
-
-    async def forget(self) -> None:
-        """Empty the prefix cache; no request may be under way."""
-        await self._engine.reset_prefix_cache()
-
-    def _parameters(self, request: Request, max_tokens: int) -> "SamplingParams":
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        sampling, reasoning = request.sampling, self._spec.reasoning
-        stops = (*sampling.stop, *self._spec.stop)
-        special = {stop: self._tokenizer.special_token(stop) for stop in stops}
-        marks = (reasoning.start, reasoning.end) if reasoning else ()
-        return SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            max_tokens=max_tokens,
-            seed=request.seed,
-            stop=[stop for stop, token in special.items() if token is None],
-            stop_token_ids=[token for token in special.values() if token is not None],
-            structured_outputs=_structure(request.grammar),
-            skip_special_tokens=all(self._tokenizer.special_token(mark) is None for mark in marks),
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )
-
-    def _completion(
-        self, request: Request, output: "RequestOutput", started_at: float, start: float
-    ) -> Completion:
-        answer, metrics = output.outputs[0], output.metrics
-        reasoning, text = "", answer.text
-        if request.grammar is None:
-            opened = self._tokenizer.opens_reasoning(request.prompt)
-            reasoning, text = split_reasoning(text, self._spec.reasoning, opened)
-        # The engine's clock is this machine's monotonic clock, too.
-        assert metrics is not None
-        return Completion(
-            text=text,
-            reasoning=reasoning,
-            finish_reason="length" if answer.finish_reason == "length" else "stop",
-            prompt_tokens=len(output.prompt_token_ids or ()),
-            cached_tokens=output.num_cached_tokens or 0,
-            generated_tokens=len(answer.token_ids),
-            started_at=started_at,
-            queued_s=metrics.scheduled_ts - start,
-            first_token_s=metrics.first_token_ts - start,
-            total_s=metrics.last_token_ts - start,
-        )
-
-
-class _Meter:
-    """Keeps the scheduler's last statistics."""
-
-    def __init__(self) -> None:
-        self.stats = ModelStats()
-
-    def logger_class(self) -> "type[StatLoggerBase]":
-        """A vLLM statistics logger that reports to this meter."""
-        from vllm.v1.metrics.loggers import StatLoggerBase
-
-        meter = self
-
-        class Logger(StatLoggerBase):
-            def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-                """Nothing to set up."""
-
-            def record(
-                self,
-                scheduler_stats: Any,
-                iteration_stats: Any,
-                mm_cache_stats: Any = None,
-                engine_idx: int = 0,
-            ) -> None:
-                """After each step."""
-                meter.record(scheduler_stats, iteration_stats)
-
-            def log_engine_initialized(self) -> None:
-                """Nothing to say."""
-
-        return Logger
-
-    def record(self, scheduler: Any, iteration: Any) -> None:
-        """Take in what one step reports; either part may be missing."""
-        preemptions = self.stats.preemptions + (iteration.num_preempted_reqs if iteration else 0)
-        if scheduler is None:
-            self.stats = replace(self.stats, preemptions=preemptions)
-            return
-        self.stats = ModelStats(
-            running=scheduler.num_running_reqs,
-            waiting=scheduler.num_waiting_reqs,
-            kv_usage=scheduler.kv_cache_usage,
-            preemptions=preemptions,
-        )
-
-
-def _structure(grammar: Grammar | None) -> "StructuredOutputsParams | None":
-    from vllm.sampling_params import StructuredOutputsParams
-
-    if grammar is None:
-        return None
-    if isinstance(grammar, Choice):
-        return StructuredOutputsParams(choice=list(grammar.options))
-    return StructuredOutputsParams(regex=grammar.pattern)
 
 
 def _advice(causes: list[str]) -> str:
     """The first cause in one line, with the option that helps where it is known."""
     for words, option in REMEDIES:
         if any(re.search(words, cause, re.IGNORECASE) for cause in causes):
-            return f"{causes[0]} ({option})"
+            return f"{causes[0].partition('. ')[0]} ({option})"
     return causes[0]

@@ -52,11 +52,14 @@ def find(spec: ModelSpec) -> Source:
         raise ModelError(f"model.id: no folder {spec.id!r}, and not a hub id (owner/name)")
     if spec.wheels is not None and is_converted(spec.wheels):
         return Source("wheels")
-    if cached := _cached_revision(spec):
-        return Source("hub", cached)
-    answer = _ask_hub(spec)
+    cached = _cached(spec)
+    if cached is not None and spec.revision is not None:
+        return Source("hub", cached.name)
+    answer = _ask_hub(spec)  # without a revision, the hub may have newer weights than its cache
     if isinstance(answer, Source):
         return answer
+    if cached is not None:
+        return Source("hub", cached.name)
     if spec.wheels is None:
         raise ModelError(
             f"model.id: {spec.id} is not in the local cache and the hub cannot be reached ({answer}); "
@@ -92,12 +95,21 @@ def fetch(spec: ModelSpec, *, weights: bool = True) -> Path:
     return folder
 
 
+def local(spec: ModelSpec) -> Path | None:
+    """The model's folder if it is on this machine, complete and without asking anyone; else None."""
+    if Path(spec.id).expanduser().is_dir():
+        return Path(spec.id).expanduser().resolve()
+    if spec.wheels is not None and is_converted(spec.wheels):
+        return converted(spec.wheels, spec.name)
+    return _cached(spec)
+
+
 def fingerprint(spec: ModelSpec) -> str:
     """Tell these weights from others under the same name, wherever the folder lies.
 
     Returns:
-        `id@commit` for the hub, the checksum of the GGUF file for wheels, and for a local folder a checksum over
-        the names and sizes of its files and the contents of the small ones.
+        `id@commit` for the hub, the checksum of the GGUF file for wheels, and for a local folder a checksum
+        over the names and sizes of its files and the contents of the small ones.
     """
     source = find(spec)
     if source.kind == "hub":
@@ -115,18 +127,18 @@ def fingerprint(spec: ModelSpec) -> str:
     return f"folder-sha256:{digest.hexdigest()}"
 
 
-def _cached_revision(spec: ModelSpec) -> str | None:
-    """The commit of a complete copy in the hub's cache; None when there is none or a newer one may exist."""
-    from huggingface_hub import constants, snapshot_download
+def _cached(spec: ModelSpec) -> Path | None:
+    """A complete copy in the hub's cache; None when there is none."""
+    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    if spec.revision is None and not constants.HF_HUB_OFFLINE:
+    if not HUB_ID.fullmatch(spec.id):
         return None
     try:
         folder = Path(snapshot_download(spec.id, revision=spec.revision, local_files_only=True))
     except LocalEntryNotFoundError:
         return None
-    return folder.name if _complete(folder) else None
+    return folder if _complete(folder) else None
 
 
 def _complete(folder: Path) -> bool:
@@ -148,7 +160,7 @@ def _ask_hub(spec: ModelSpec) -> Source | str:
     try:
         info = HfApi().model_info(spec.id, revision=spec.revision, timeout=PROBE_SECONDS)
     except HfHubHTTPError as error:
-        if error.response.status_code < 500:
+        if error.response.status_code < 500 and spec.wheels is None:
             raise ModelError(f"model.id: {_refusal(spec, error.response.status_code)}") from error
         return f"it answers {error.response.status_code}"
     except Exception as error:  # whatever a broken network raises means the same: no hub

@@ -103,10 +103,12 @@ def _solution(text: str, problem: Problem) -> str:
 
 
 def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function does nothing: a docstring, `pass`, `...` or a stray word."""
+    """Whether a function does nothing: definitions, imports, `pass`, a docstring or a stray word."""
+    idle = ast.Pass | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
     return all(
-        isinstance(node, ast.Pass)
+        isinstance(node, idle)
         or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.Name))
+        or (isinstance(node, ast.Raise) and "NotImplementedError" in names_in(node))
         for node in function.body
     )
 

@@ -12,8 +12,11 @@ def reached():
     found += sorted(set(os.environ) - ALLOWED)
     if os.geteuid() == 0:
         found.append("root's rights")
-    if len(socket.if_nameindex()) > 1:
+    try:
+        socket.socket().close()
         found.append("the network")
+    except OSError:
+        pass
     for folder in ("/", "/stage", "/usr/lib"):
         try:
             os.close(os.open(folder + "/canary", os.O_CREAT | os.O_WRONLY))

@@ -9,7 +9,6 @@ processes do not bind root: it drops to a uid that nobody else has.
 import os
 import shutil
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -32,7 +31,7 @@ _NAMESPACES = (
 
 
 def command(
-    kind: Kind, stage: Path, module: str, slot: int, arguments: list[str]
+    kind: Kind, stage: Path, module: str, slot: int, arguments: list[str], system_calls: int | None = None
 ) -> tuple[list[str], dict[str, str]]:
     """The command line, and the whole environment, that run `jail.<module>.main()` in a fresh jail.
 
@@ -42,38 +41,27 @@ def command(
         module: "judge" or "candidate".
         slot: Number from 0 that no other jail of this process has at the moment.
         arguments: What the module finds in sys.argv.
+        system_calls: Descriptor of an open file with the filter of system calls; None for no filter.
     """
     start = [*_FLAGS, "-c", f"from jail.{module} import main; main()", *arguments]
     if kind == "unsafe":
         return [sys.executable, *start], _environment(str(stage))
+    bwrap = _tool("bwrap")
     python, mounts = _python()
-    argv = [_tool("bwrap"), *_NAMESPACES, *mounts, "--ro-bind", str(stage), _STAGE]
-    if os.geteuid() == 0:
-        uid = str(_private_uid(slot))
-        argv += [
-            "--ro-bind",
-            _tool("setpriv"),
-            _SETPRIV,
-            "--cap-add",
-            "CAP_SETUID",
-            "--cap-add",
-            "CAP_SETGID",
-        ]
-        drop = [
-            _SETPRIV,
-            "--reuid",
-            uid,
-            "--regid",
-            uid,
-            "--clear-groups",
-            "--inh-caps=-all",
-            "--no-new-privs",
-        ]
-        drop += ["--pdeathsig", "KILL"]  # a change of uid has cleared the one that bwrap set
-    else:
-        argv += ["--unshare-user", "--disable-userns"]
-        drop = []
-    return [*argv, "--remount-ro", "/", "--chdir", "/", "--", *drop, python, *start], _environment(_STAGE)
+    options, drop = _as_root(slot) if os.geteuid() == 0 else (["--unshare-user", "--disable-userns"], [])
+    if system_calls is not None:
+        options += ["--seccomp", str(system_calls)]
+    mounts += ["--ro-bind", str(stage), _STAGE]
+    argv = [bwrap, *_NAMESPACES, *options, *mounts, "--remount-ro", "/", "--chdir", "/", "--"]
+    return [*argv, *drop, python, *start], _environment(_STAGE)
+
+
+def _as_root(slot: int) -> tuple[list[str], list[str]]:
+    """Options that leave root in the jail, and the command there that gives its rights up."""
+    options = ["--ro-bind", _tool("setpriv"), _SETPRIV, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    uid = str(_private_uid(slot))
+    drop = [_SETPRIV, "--reuid", uid, "--regid", uid, "--clear-groups", "--inh-caps=-all", "--no-new-privs"]
+    return options, [*drop, "--pdeathsig", "KILL"]  # a change of uid clears the one that bwrap has set
 
 
 def _environment(stage: str) -> dict[str, str]:
@@ -87,7 +75,6 @@ def _environment(stage: str) -> dict[str, str]:
     }
 
 
-@cache
 def _python() -> tuple[str, list[str]]:
     """This interpreter's path in the jail, and what to mount for it.
 
@@ -104,29 +91,23 @@ def _python() -> tuple[str, list[str]]:
     for folder in ("/lib", "/lib64"):
         if Path(folder).is_symlink():
             mounts += ["--symlink", str(Path(folder).readlink()), folder]
-        elif Path(folder).exists():
-            mounts += ["--ro-bind", folder, folder]
+        else:
+            mounts += ["--ro-bind-try", folder, folder]
     for folder in ("/usr/lib", "/usr/lib64"):
-        if Path(folder).exists():
-            mounts += ["--ro-bind", folder, folder]
+        mounts += ["--ro-bind-try", folder, folder]
     prefix = Path(sys.base_prefix).resolve()
-    program = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    program = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
     if prefix == Path("/usr"):
-        return f"/usr/bin/{program}", [
-            *mounts,
-            "--ro-bind",
-            str(prefix / "bin" / program),
-            f"/usr/bin/{program}",
-        ]
-    for part in (f"bin/{program}", "lib"):
+        return f"/usr/{program}", [*mounts, "--ro-bind", f"/usr/{program}", f"/usr/{program}"]
+    for part in (program, "lib"):
         mounts += ["--ro-bind", str(prefix / part), f"{_PYTHON}/{part}"]
-    return f"{_PYTHON}/bin/{program}", mounts
+    return f"{_PYTHON}/{program}", mounts
 
 
 def _private_uid(slot: int) -> int:
     """A uid for one jail: its own where the kernel gives us all uids, else nobody's."""
     mapped = Path("/proc/self/uid_map").read_text().split()
-    if int(mapped[2]) <= _FIRST_UID:
+    if int(mapped[2]) < 2 * _FIRST_UID:
         return _NOBODY
     return _FIRST_UID + os.getpid() * _UIDS_PER_PROCESS + slot
 

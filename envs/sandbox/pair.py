@@ -3,16 +3,16 @@
 import asyncio
 import json
 import os
-import signal
 import socket
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, get_args
 
+from envs.sandbox import seccomp, tree
 from envs.sandbox.errors import SandboxFault
 from envs.sandbox.jails import Kind, command
 from envs.sandbox.report import Ended, Result
@@ -79,7 +79,7 @@ class PairMaker:
     Attributes:
         kind: How they are isolated.
         stage: Folder with the package `jail`, readable by everyone.
-        memory_mb: Address space of each process.
+        memory_mb: Address space of each process, and memory in use by a jail as a whole.
     """
 
     kind: Kind
@@ -116,19 +116,26 @@ class PairMaker:
         try:
             _, stderr = await asyncio.wait_for(process.communicate(), _START_S)
         except TimeoutError:
-            await _kill(process)
+            await _kill(process, jailed=True)
             return "it hangs"
         return (stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"])[-1]
 
     async def _start(
         self, stack: AsyncExitStack, module: str, number: int, wire: socket.socket, cpu_s: int, **streams: Any
     ) -> None:
-        arguments = [str(wire.fileno()), str(int(self.kind != "unsafe")), str(cpu_s), str(self.memory_mb)]
-        argv, env = command(self.kind, self.stage, module, number, arguments)
+        jailed = self.kind != "unsafe"
+        arguments = [str(wire.fileno()), str(int(jailed)), str(cpu_s), str(self.memory_mb)]
+        descriptors, system_calls = [wire.fileno()], None
+        if jailed and (filter_ := seccomp.program()):
+            system_calls = stack.enter_context(_file(filter_)).fileno()
+            descriptors.append(system_calls)
+        argv, env = command(self.kind, self.stage, module, number, arguments, system_calls)
         process = await asyncio.create_subprocess_exec(
-            *argv, env=env, pass_fds=[wire.fileno()], stderr=DEVNULL, **streams
+            *argv, env=env, pass_fds=descriptors, stderr=DEVNULL, **streams
         )
-        stack.push_async_callback(_kill, process)
+        stack.push_async_callback(_kill, process, jailed=jailed)
+        if jailed:
+            stack.callback(asyncio.create_task(tree.limit_memory(process.pid, self.memory_mb)).cancel)
         wire.close()  # so that each side notices when the other is gone
 
 
@@ -152,31 +159,17 @@ async def _pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamReader, BinaryIO]:
     return reader, writer
 
 
-async def _kill(process: asyncio.subprocess.Process) -> None:
+async def _kill(process: asyncio.subprocess.Process, *, jailed: bool) -> None:
     """End a jail and wait until nothing of it is left.
 
-    The jail's first process is the one to kill: all others of its PID namespace go with it before bubblewrap can
-    reap it, and no zombie is left to an init that may not care.
+    The jail's first process is the one to kill: all others of its PID namespace go with it before bubblewrap
+    can reap it, and no zombie is left to an init that may not care.
     """
-    if process.returncode is None and not _signal(_children(process.pid)):
-        _signal([process.pid])  # no jail yet, or none at all
+    if process.returncode is None:
+        below = tree.children(process.pid)
+        tree.kill(below if jailed and below else [*below, process.pid])
     try:
         await asyncio.wait_for(process.wait(), _END_S)
     except TimeoutError:
-        _signal([process.pid])
+        tree.kill([process.pid])
         await process.wait()
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def _signal(pids: Sequence[int]) -> bool:
-    """Kill processes of ours; whether there was one. (Process.kill would poll, and race with asyncio's waiting.)"""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return bool(pids)

@@ -11,6 +11,7 @@ import builtins
 import os
 import signal
 import sys
+from contextlib import suppress
 
 from . import limits
 from .wire import Disconnected, Wire, WireError, decode, encode, show_error
@@ -31,17 +32,18 @@ def main() -> None:
     """
     fd, confined, cpu_s, memory_mb = map(int, sys.argv[1:])
     limits.apply(cpu_s, memory_mb, confined=bool(confined))
-    wire = Wire(fd, fd)
+    with suppress(Disconnected):
+        _serve_tests(Wire(fd, fd))
+
+
+def _serve_tests(wire: Wire) -> None:
     wire.send({"ready": True})
     while True:
-        try:
-            load = wire.receive()
-        except Disconnected:
-            return
+        load = wire.receive()
         child = os.fork()
         if child == 0:
             try:
-                _serve(wire, load["source"])
+                _serve_test(wire, load["source"])
             finally:
                 os._exit(1)
         _, status, usage = os.wait4(child, 0)
@@ -61,7 +63,7 @@ def _kill_the_rest() -> None:
         return
 
 
-def _serve(wire: Wire, source: str) -> None:
+def _serve_test(wire: Wire, source: str) -> None:
     module = type(sys)(MODULE)
     sys.modules[MODULE] = module  # dataclasses look their module up
     _answer(wire, lambda: _load(module, source))

@@ -49,6 +49,7 @@ def tell(report: int, message: dict[str, Any]) -> None:
 def run_test(candidate: Candidate, program: str, names: list[str], test: str) -> tuple[str, str]:
     """How one test ended ("passed", "failed", "error", "timeout", "died"), and what there is to say."""
     try:
+        seed_random(test)
         candidate.load(program)
         exec(compile(test, "<test>", "exec"), namespace(candidate, names))
         ended, detail = "passed", ""
@@ -63,6 +64,14 @@ def run_test(candidate: Candidate, program: str, names: list[str], test: str) ->
     if candidate.lost and ended in ("passed", "died"):
         return "timeout" if candidate.out_of_time else "died", candidate.lost
     return ended, detail
+
+
+def seed_random(test: str) -> None:
+    """See that a test that draws random numbers draws the same ones every time."""
+    if "random" in test:
+        import random
+
+        random.seed(0)
 
 
 def namespace(candidate: Candidate, names: list[str]) -> dict[str, Any]:

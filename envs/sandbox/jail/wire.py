@@ -131,7 +131,7 @@ def decode(data: Any, depth: int = 0) -> Any:
     try:
         tag, body = data
         return _DECODERS[tag](body, depth + 1)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise WireError(f"a value is malformed ({type(error).__name__})") from None
 
 
