@@ -8,7 +8,6 @@ import gc
 import itertools
 import logging
 import time
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,9 +103,7 @@ class VllmModel:
             await asyncio.to_thread(engine.shutdown, SHUTDOWN_SECONDS)
             await asyncio.sleep(0)  # its sockets close in this loop's next round
             del engine, handler
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)
-                gc.collect()  # vLLM leaves its ZeroMQ context to the collector
+            gc.collect()  # vLLM's objects refer to each other, and complain if they are still there at exit
         self.log.close()
 
     def _parameters(self, request: Request, max_tokens: int) -> "SamplingParams":

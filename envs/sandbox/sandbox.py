@@ -29,8 +29,8 @@ class Sandbox:
 
     Attributes:
         kind: "bwrap" isolates with bubblewrap. "unsafe" runs code with the rights of this process.
-        memory_mb: Address space of each process, and memory in use by all of a program's processes together, in
-            MB; at least 64.
+        memory_mb: Memory of a program, in MB, at least 64: the address space of each of its processes, and
+            what they have in use together.
         patience: Wall-clock seconds that a test may take for each second of CPU time that it is allowed, so
             that a busy machine is not mistaken for a slow program. At least 1.
         slots: Runs at a time; 0 for one per CPU that this process may use.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import signal
 
-from .wire import MAX_REPR, Wire, WireError, decode, encode, show, show_error
+from .wire import MAX_REPR, Disconnected, Wire, WireError, decode, encode, show, show_error
 
 TYPE_CHECKING = False  # importing typing for it would be a tenth of the start-up time
 if TYPE_CHECKING:
@@ -76,8 +76,10 @@ class Candidate:
         try:
             self._wire.send(request)
             return self._wire.receive()
+        except Disconnected:
+            self._lose("the program was killed with all its processes: together they took too much memory")
         except WireError as problem:
-            self._lose(f"the program cannot be reached: {problem}")
+            self._lose(f"the program's answer cannot be read: {problem}")
 
     def _lose(self, why: str) -> NoReturn:
         self.lost = why

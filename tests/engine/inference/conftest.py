@@ -13,6 +13,11 @@ from tests.engine.inference.models import spec
 Ask = Callable[..., Request]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let vLLM leave its ZeroMQ context to the garbage collector, as it does."""
+    config.addinivalue_line("filterwarnings", "ignore:Unclosed context:ResourceWarning")
+
+
 @pytest.fixture
 def ask() -> Ask:
     """Makes requests with the usual options filled in."""
