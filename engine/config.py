@@ -96,12 +96,12 @@ class SweepConfig:
     backend: Backend
     prompts: PromptPack
     actor: Actor
+    limits: Limits
     strategy: Strategy
     evaluator: Evaluator
     reflector: Reflector
     memory: Memory
     sampling: Mapping[Role, Sampling]
-    limits: Limits
     tasks: Selection
     display: Display
     paths: Paths

@@ -61,7 +61,7 @@ def run_name(config: SweepConfig, source: DataSource, identity: Mapping[str, Any
     """A readable name that ends in the identity's hash."""
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     data = Path(source.name).name.partition(".")[0].lower()
-    return f"{data}-{config.strategy.name}-{config.model.name}-{digest[:8]}"
+    return f"{data}-{config.strategy.name}-{config.backend.label(config.model)}-{digest[:8]}"
 
 
 def write(
@@ -81,9 +81,9 @@ def write(
         "oracle": config.evaluator.oracle,
         "data": asdict(source),
         "model": {
-            "name": config.model.name,
+            "label": config.backend.label(config.model),
             "id": config.model.id,
-            "revision": config.model.revision,
+            "revision": config.model.commit,
             "fingerprint": identity["model"],
         },
         "prompts": {"folder": config.prompts.folder, "sha256": identity["prompts"]},

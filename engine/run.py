@@ -57,7 +57,7 @@ async def run(config: SweepConfig, resolved: Mapping[str, Any]) -> Finished:
             if not store.open_tasks():
                 return Finished(store.folder, played=False)
             store.begin(manifest.software())
-            print(f"run {store.folder}", flush=True)
+            print(f"run {store.folder}: loading {config.backend.label(config.model)}", flush=True)
             async with (
                 config.backend.load(config.model, config.seed) as model,
                 _watched(config, agent, model, store) as tally,

@@ -124,7 +124,7 @@ class Session(Protocol):
 
 
 @runtime_checkable
-class TestableSession(Session, Protocol):
+class ProgramSession(Session, Protocol):
     """A session whose outcome is a program, against which the agent's own tests can be run."""
 
     def parse_tests(self, reply: str) -> tuple[str, ...]:

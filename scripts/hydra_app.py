@@ -1,6 +1,7 @@
 """A Hydra application whose user never sees a stack trace for a mistake of their own."""
 
 import itertools
+import logging
 import os
 import re
 import sys
@@ -35,6 +36,7 @@ def main(config_name: str, check: Callable[[Resolved], Any], job: Callable[[Reso
         job: Does the work of one cell.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here instead of being printed by Hydra
+    _say_what_takes_long()
 
     def run_cell(node: DictConfig) -> None:
         try:
@@ -48,6 +50,14 @@ def main(config_name: str, check: Callable[[Resolved], Any], job: Callable[[Reso
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(run_cell)()
     except USER_ERRORS as error:
         refuse(error, config_name)
+
+
+def _say_what_takes_long() -> None:
+    """Show what the engine reports of downloads and conversions, which may take minutes."""
+    handler = logging.StreamHandler(sys.stdout)
+    logger = logging.getLogger("engine")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def refuse(error: BaseException, config_name: str) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from engine.attempt import Attempt
 from engine.errors import ConfigError, ContextFull
 from engine.records import Verdict
-from envs.base import TestableSession, TestResult
+from envs.base import ProgramSession, TestResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SelfTests:
     async def judge(self, attempt: Attempt) -> Verdict:
         """Judge the program of this trial."""
         session = attempt.session
-        if not isinstance(session, TestableSession):
+        if not isinstance(session, ProgramSession):
             raise ConfigError(
                 "evaluator=self_tests: this environment's trials leave no program to test; choose another"
             )
@@ -49,7 +49,7 @@ class SelfTests:
             evidence={"tests": list(tests), "results": [asdict(result) for result in results]},
         )
 
-    async def _write_tests(self, attempt: Attempt, session: TestableSession) -> tuple[str, ...]:
+    async def _write_tests(self, attempt: Attempt, session: ProgramSession) -> tuple[str, ...]:
         try:
             reply = await attempt.ask("test_writer", max_tests=self.max_tests)
         except ContextFull:

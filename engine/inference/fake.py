@@ -52,6 +52,10 @@ class FakeBackend:
         if self.latency_s < 0:
             raise ValueError(f"latency_s: must be at least 0, got {self.latency_s}")
 
+    def label(self, spec: ModelSpec) -> str:
+        """No model."""
+        return "fake"
+
     def tokenizer(self, spec: ModelSpec) -> "RoughTokenizer":
         """Counts four characters as one token."""
         return RoughTokenizer(self.context_tokens)

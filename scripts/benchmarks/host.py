@@ -17,12 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from engine.inference.fake import FakeBackend
 from rich.table import Table
 
 from engine.actors.code import CodeActor
 from engine.attempt import Attempt
 from engine.inference.base import ModelSpec
+from engine.inference.fake import FakeBackend
 from engine.loop import Agent, Strategy
 from engine.memory import Memory
 from engine.profiling.tally import Tally
@@ -127,7 +127,7 @@ async def _play_instantly(episodes: int) -> int:
         count_tokens=lambda text: len(text.split()),
         seed=0,
     )
-    async with FakeBackend().load(ModelSpec("fake", "fake"), seed=0) as model:
+    async with FakeBackend().load(ModelSpec("fake"), seed=0) as model:
         with tempfile.TemporaryDirectory() as folder:
             store = Store.open(Path(folder), environment.tasks())
             store.begin({})

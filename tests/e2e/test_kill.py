@@ -37,7 +37,8 @@ def record(runs: Path) -> dict[str, Any]:
     db = sqlite3.connect(folder / "record.sqlite")
     queries = {
         "episodes": "SELECT task, position, status, error FROM episodes ORDER BY task",
-        "trials": "SELECT task, number, ending, outcome, passed, feedback, correct, note FROM trials ORDER BY 1, 2",
+        "trials": "SELECT task, number, ending, outcome, passed, feedback, correct, note FROM trials"
+        " ORDER BY task, number",
         "steps": "SELECT * FROM steps ORDER BY 1, 2, 3",
         "calls": "SELECT task, trial, role, step, sample, seed, text FROM calls ORDER BY 1, 2, 3, 4, 5",
         "check": "PRAGMA integrity_check",

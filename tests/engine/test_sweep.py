@@ -97,4 +97,6 @@ async def test_a_finished_sweep_asks_and_opens_nothing(tmp_path: Path) -> None:
     await play(tmp_path / "run", agent, ScriptedModel(odd_tasks_pass_second))
     model = ScriptedModel(odd_tasks_pass_second)
     _, _, environment = await play(tmp_path / "run", agent, model)
-    assert model.requests == environment.opened == environment.scored == []
+    assert model.requests == []
+    assert environment.opened == []
+    assert environment.scored == []

@@ -14,7 +14,7 @@ TASK = {"task_id": "T/0", "prompt": "def f():\n", "entry_point": "f", "test": "d
 
 def sweep(tmp_path: Path, *overrides: str, environment: dict[str, str] | None = None) -> str:
     """The one line on stderr."""
-    command = [sys.executable, "scripts/sweep.py", f"paths.runs={tmp_path / 'runs'}", *overrides]
+    command = [sys.executable, "scripts/sweep.py", *overrides, f"paths.runs={tmp_path / 'runs'}"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False, timeout=120
     )

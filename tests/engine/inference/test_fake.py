@@ -11,7 +11,7 @@ from engine.inference.fake import DEFAULT_ANSWERS, FakeBackend, FakeModel
 from engine.records import Choice, Message, Sampling, Tag
 from tests.engine.inference.conftest import Ask
 
-SPEC = ModelSpec("fake", "fake")
+SPEC = ModelSpec("fake")
 
 
 def write(folder: Path, *entries: Any) -> str:

@@ -10,7 +10,7 @@ from engine.inference.replay import ReplayBackend
 from engine.records import Completion, Message, Prompt, Sampling, Tag
 from tests.engine.inference.conftest import Ask
 
-SPEC = ModelSpec("m", "nobody/nothing", max_model_len=100)
+SPEC = ModelSpec("nobody/nothing", max_model_len=100)
 CHAT = (Message("system", "be good"), Message("user", "do it"))
 PLAIN = Tag("b", 1, "actor", 1)
 TURNS = Tag("a", 2, "reflector")

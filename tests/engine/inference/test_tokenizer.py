@@ -39,7 +39,7 @@ def text(folder: Path, tokens: list[int]) -> str:
 
 
 def made(folder: Path, **options: object) -> ChatTokenizer:
-    return ChatTokenizer(folder, ModelSpec("m", str(folder), **options))  # type: ignore[arg-type]
+    return ChatTokenizer(folder, ModelSpec(str(folder), **options))  # type: ignore[arg-type]
 
 
 def test_turns_end_with_the_opening_of_the_assistants(folder: Path) -> None:
@@ -86,7 +86,7 @@ def test_starchats_template_has_a_system_turn_even_when_it_is_empty() -> None:
         (None, "must be set, .* has no chat template"),
         ("{{ raise_exception('no system turn') }}", "fails: no system turn"),
         ("{{ messages[0].content }}", "drops the assistant's last turn"),
-        ("{% for %}", "line 1 of m's template"),
+        ("{% for %}", "line 1 of "),
     ],
 )
 def test_what_is_wrong_with_a_template_is_said(folder: Path, source: str | None, message: str) -> None:

