@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
-from engine.errors import ModelError, RecordError, ReplayMismatch
+from engine.errors import ConfigError, ModelError, PromptError, RecordError, ReplayMismatch
 from engine.loop import Agent, is_over, play_trial
 from engine.profiling.tally import Tally
 from engine.store import Store
 from envs.base import Environment, EnvironmentFault, Task
 
-_FATAL = (ModelError, RecordError, ReplayMismatch, EnvironmentFault)
+_FATAL = (ConfigError, ModelError, PromptError, RecordError, ReplayMismatch, EnvironmentFault)
 """What no other episode would survive either. Anything else costs its own episode only."""
 
 
@@ -32,8 +32,7 @@ async def sweep(
         max_episodes: Most episodes under way at once.
 
     Raises:
-        ModelError, RecordError, ReplayMismatch, EnvironmentFault: The sweep cannot go on. What is
-            recorded stays.
+        ReflexionError, EnvironmentFault: The sweep cannot go on. What is recorded stays.
     """
     still_open = store.open_tasks()
     places = asyncio.Semaphore(max_episodes)

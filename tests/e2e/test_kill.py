@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,20 @@ def trials_on_disk(runs: Path) -> int:
     return 0
 
 
+SUM = "```python\ndef sum_of_evens(numbers):\n    return sum(n for n in numbers if n % 2 == 0)\n```"
+REVERSE = "```python\ndef reverse_words(sentence):\n    return ' '.join(reversed(sentence.split()))\n```"
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """Replies that pass some self-written tests and fail others, trial by trial."""
+    """One task passes its own tests at once, one in its second trial, the others never."""
     replies = [
-        {"role": "test_writer", "text": "```python\nassert True is not None\n```"},
         {"role": "actor", "text": "```python\ndef unrelated():\n    return 1\n```"},
         {"role": "reflector", "text": "The function had the wrong name."},
+        {"role": "actor", "task": "Starter/0", "text": SUM},
+        {"role": "test_writer", "task": "Starter/0", "text": "assert sum_of_evens([1, 2]) == 2"},
+        {"role": "actor", "task": "Starter/1", "trial": 2, "text": REVERSE},
+        {"role": "test_writer", "task": "Starter/1", "text": "assert reverse_words('a b') == 'b a'"},
     ]
     path = tmp_path / "script.jsonl"
     path.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -76,6 +84,8 @@ def script(tmp_path: Path) -> Path:
 def test_killed_at_twenty_random_moments(tmp_path: Path, script: Path) -> None:
     finish(tmp_path / "whole", script)
     expected = record(tmp_path / "whole")
+    assert Counter(status for _, _, status, _ in expected["episodes"]) == {"passed": 2, "failed": 18}
+    assert len(expected["trials"]) == 1 + 2 + 18 * 3
 
     chance = random.Random(11)
     runs = tmp_path / "killed"
