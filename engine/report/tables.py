@@ -29,13 +29,19 @@ def render(summary: Summary, about: Mapping[str, Any]) -> RenderableType:
         summary: The figures.
         about: The run's manifest.
     """
-    parts: list[RenderableType] = ["", *_title(summary, about), "", _outcome_table(summary), ""]
-    parts += [_cost_table(summary), Text(_COST_NOTE, style="dim"), "", _role_table(summary)]
+    parts: list[RenderableType] = ["", *_title(summary, about), ""]
+    parts += [_outcome_table(summary), Text(_OUTCOME_NOTE, style="dim"), ""]
+    parts += [_cost_table(summary), Text(_COST_NOTE, style="dim"), ""]
+    parts += [_role_table(summary)]
     if summary.errors:
         parts += ["", _errors(summary)]
     return Group(*parts)
 
 
+_OUTCOME_NOTE = (
+    "passed: the evaluator's verdict; correct: the scorer's ground truth; T/F P/N: verdict against truth;\n"
+    "solved so far: tasks whose latest trial up to this one is correct"
+)
 _COST_NOTE = (
     "wall: time with at least one such trial under way; tokens/s: generated tokens over the time with a\n"
     "call under way; model, env: seconds summed over trials, waiting for the model or in the environment."
@@ -61,11 +67,6 @@ def _outcome_table(summary: Summary) -> Table:
         table.add_column(name, justify="right")
     for row in summary.outcomes:
         table.add_row(*map(str, _outcome_cells(row)), f"{row.solved_so_far} ({_share(row, summary)})")
-    table.caption = (
-        "passed: the evaluator's verdict; correct: the scorer's ground truth; solved so far: tasks whose\n"
-        "latest trial up to this one is correct"
-    )
-    table.caption_justify = "left"
     return table
 
 
