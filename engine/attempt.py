@@ -13,13 +13,13 @@ from engine.records import (
     Ending,
     Grammar,
     Note,
+    PastTrial,
     Request,
     Role,
     Sampling,
     Step,
     Tag,
     Trajectory,
-    Trial,
 )
 from envs.base import Observation, Session, Task
 
@@ -52,7 +52,7 @@ class Attempt:
         task: The task.
         number: The trial's number, from 1.
         notes: The notes of earlier trials that memory lets through, oldest first.
-        history: The earlier trials of this episode.
+        history: The earlier trials of this episode, without their scores.
         session: This trial's world.
         steps: The steps so far.
         ending: Why the trajectory ended; actors set it when they stop before the world does.
@@ -67,7 +67,7 @@ class Attempt:
         task: Task,
         number: int,
         notes: Sequence[Note],
-        history: Sequence[Trial],
+        history: Sequence[PastTrial],
         session: Session,
         model: LanguageModel,
         prompts: Prompts,

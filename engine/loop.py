@@ -85,7 +85,7 @@ async def play_trial(
             task=task,
             number=len(history) + 1,
             notes=agent.memory.recall(notes, agent.count_tokens),
-            history=history,
+            history=[trial.as_known_to_agent() for trial in history],
             session=session,
             model=model,
             prompts=agent.prompts,

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine.config import SweepConfig
 from engine.errors import RecordError
@@ -20,6 +20,8 @@ from envs.base import DataSource
 _NOT_IDENTITY = {"paths", "display", "security"}
 _PATHS = {"env.data", "prompts.folder", "backend.run", "backend.script", "model.id"}
 """Options that say where something lies; what lies there is identified by its contents instead."""
+
+_KEYS = ("run", "oracle", "data", "model", "prompts", "seed", "software", "hardware", "config")
 
 _SOFTWARE = (
     "reflexion-engine",
@@ -74,6 +76,7 @@ def write(
     """Write manifest.json once, when the run begins. Raises RecordError."""
     path = folder / "manifest.json"
     if path.exists():
+        read(folder)
         return
     manifest = {
         "run": folder.name,
@@ -106,11 +109,14 @@ def read(folder: Path) -> dict[str, Any]:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"{folder}: is no run directory (its manifest.json cannot be read)") from error
-    except json.JSONDecodeError as error:
-        raise RecordError(f"{folder / 'manifest.json'}:{error.lineno}: not valid JSON") from error
-    if not isinstance(manifest, dict):
-        raise RecordError(f"{folder / 'manifest.json'}: must be a JSON object")
-    return manifest
+    except ValueError as error:
+        raise RecordError(
+            f"{folder / 'manifest.json'}: is damaged ({error}); move the folder away"
+        ) from error
+    missing = [key for key in _KEYS if not isinstance(manifest, dict) or key not in manifest]
+    if missing:
+        raise RecordError(f"{folder / 'manifest.json'}: is damaged (no {missing[0]}); move the folder away")
+    return cast(dict[str, Any], manifest)
 
 
 def software() -> dict[str, str]:

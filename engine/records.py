@@ -238,3 +238,18 @@ class Trial:
     seconds: float
     model_s: float
     environment_s: float
+
+    def as_known_to_agent(self) -> "PastTrial":
+        """The trial without the ground truth."""
+        return PastTrial(self.number, self.trajectory, self.outcome, self.verdict, self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class PastTrial:
+    """What an agent may know of its earlier trial: everything but the score."""
+
+    number: int
+    trajectory: Trajectory
+    outcome: Outcome
+    verdict: Verdict
+    note: Note | None

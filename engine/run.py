@@ -30,10 +30,12 @@ class Finished:
     Attributes:
         folder: The run directory.
         played: False when there was nothing left to do.
+        errors: Episodes that ended in an error.
     """
 
     folder: Path
     played: bool
+    errors: int = 0
 
 
 async def run(config: SweepConfig, resolved: Mapping[str, Any]) -> Finished:
@@ -63,7 +65,8 @@ async def run(config: SweepConfig, resolved: Mapping[str, Any]) -> Finished:
                 _watched(config, agent, model, store) as tally,
             ):
                 await sweep(agent, environment, tasks, store, tally, config.limits.max_episodes)
-            return Finished(store.folder, played=True)
+            errors = store.progress().episodes.get("error", 0)
+            return Finished(store.folder, played=True, errors=errors)
 
 
 def select(tasks: Sequence[Task], selection: Selection) -> Sequence[Task]:
@@ -115,7 +118,7 @@ async def _watched(
         yield tally
     finally:
         watcher.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, OSError):  # a closed terminal stops no sweep
             await watcher
 
 

@@ -50,7 +50,7 @@ async def sweep(
                     await places.acquire()
                     episodes.create_task(episode(task, priority))
     except BaseExceptionGroup as errors:
-        raise _first(errors) from errors
+        raise _cause(errors) from errors
 
 
 async def _play_episode(
@@ -65,17 +65,18 @@ async def _play_episode(
             await store.commit(trial, over=is_over(history, agent.strategy))
             tally.add(trial)
     except Exception as errors:
-        error = _first(errors)
+        error = _cause(errors)
         if isinstance(error, _FATAL):
             raise error from errors
-        await store.fail(task.id, f"{type(error).__name__}: {error}")
+        await store.fail(task.id, error)
         tally.end(task.id, error=True)
     else:
         tally.end(task.id)
 
 
-def _first(error: BaseException) -> BaseException:
-    """The first single error inside groups of errors."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+def _cause(error: BaseException) -> BaseException:
+    """The error that counts in a group of errors: one that stops the sweep, or else the first."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    causes = [_cause(part) for part in error.exceptions]
+    return next((cause for cause in causes if isinstance(cause, _FATAL)), causes[0])

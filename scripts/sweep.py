@@ -20,6 +20,8 @@ def job(resolved: dict[str, Any]) -> None:
         raise SystemExit(130) from None
     if finished.played:
         print_report(finished.folder)
+        if finished.errors:
+            raise SystemExit(1)
     else:
         print(
             f"run {finished.folder} is finished, there is nothing to do; "

@@ -35,7 +35,7 @@ class ChatTemplate:
     def __init__(self, folder: Path, spec: ModelSpec) -> None:
         self._spec = spec
         self._variables = {**_special_tokens(folder), **spec.template_options}
-        source = _override(spec) if spec.chat_template else _own(folder)
+        source = override(spec) if spec.chat_template else _own(folder)
         self._template = None if source is None else _compile(source, spec)
 
     def render(self, messages: tuple[Message, ...]) -> str:
@@ -70,7 +70,8 @@ class ChatTemplate:
         return before + messages[-1].content
 
 
-def _override(spec: ModelSpec) -> str:
+def override(spec: ModelSpec) -> str:
+    """The template that replaces the model's own. Raises ModelError when there is no such file."""
     path = TEMPLATES / str(spec.chat_template)
     try:
         return path.read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ vLLM runs one engine per process.
 """
 
 import asyncio
+import hashlib
 import os
 import re
 import threading
@@ -19,6 +20,7 @@ from engine.inference import weights
 from engine.inference.base import LanguageModel, ModelSpec
 from engine.inference.orphans import OWNER
 from engine.inference.startup import environment
+from engine.inference.template import override
 from engine.inference.tokenizer import ChatTokenizer
 from engine.inference.vllm_model import VllmModel
 
@@ -117,7 +119,10 @@ class VllmBackend:
 
     def fingerprint(self, spec: ModelSpec) -> str:
         """Which weights these are. Raises ModelError."""
-        return weights.fingerprint(spec)
+        found = weights.fingerprint(spec)
+        if spec.chat_template is None:
+            return found
+        return f"{found}+template-sha256:{hashlib.sha256(override(spec).encode()).hexdigest()}"
 
     def load(self, spec: ModelSpec, seed: int = 0) -> AbstractAsyncContextManager[LanguageModel]:
         """Start the engine; leaving the context stops it and frees its memory. Raises ModelError."""

@@ -23,7 +23,6 @@ TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
 # Some repositories hold the same weights twice, once in their maker's own layout.
 DUPLICATES = ("original/*", "consolidated*", "*.index.fp16.json")
 PROBE_SECONDS = 5.0
-HASHED_WHOLE = 32 << 20  # bytes; larger files count with their name and size alone
 
 
 class Source(NamedTuple):
@@ -109,7 +108,7 @@ def fingerprint(spec: ModelSpec) -> str:
 
     Returns:
         `id@commit` for the hub, the checksum of the GGUF file for wheels, and for a local folder a checksum
-        over the names and sizes of its files and the contents of the small ones.
+        over the names and contents of its files (a second or so per gigabyte).
     """
     source = find(spec)
     if source.kind == "hub":
@@ -120,10 +119,9 @@ def fingerprint(spec: ModelSpec) -> str:
     digest = hashlib.sha256()
     root = Path(spec.id).expanduser()
     for path in sorted(p for p in root.rglob("*") if p.is_file() and not p.name.startswith(".")):
-        size = path.stat().st_size
-        digest.update(f"{path.relative_to(root).as_posix()}\0{size}\0".encode())
-        if size <= HASHED_WHOLE:
-            digest.update(path.read_bytes())
+        with path.open("rb") as file:
+            contents = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.relative_to(root).as_posix()}\0{contents}\0".encode())
     return f"folder-sha256:{digest.hexdigest()}"
 
 

@@ -70,6 +70,7 @@ class Tally:
         self._prompt_tokens += completion.prompt_tokens
         self._cached_tokens += completion.cached_tokens
         self._generated.append((time.monotonic(), completion.generated_tokens))
+        self._forget_old_tokens()
         return completion
 
     def stats(self) -> ModelStats:
@@ -120,17 +121,21 @@ class Tally:
         self._correct[number] += correct
 
     def _rate(self, elapsed: float) -> float:
-        now = time.monotonic()
-        while self._generated and now - self._generated[0][0] > _RATE_WINDOW_S:
-            self._generated.popleft()
+        self._forget_old_tokens()
         window = min(_RATE_WINDOW_S, elapsed)
         return sum(tokens for _, tokens in self._generated) / window if window > 0 else 0.0
 
+    def _forget_old_tokens(self) -> None:
+        oldest = time.monotonic() - _RATE_WINDOW_S
+        while self._generated and self._generated[0][0] < oldest:
+            self._generated.popleft()
+
     def _trials_left(self) -> float:
         """Expected number of trials still to play, from the pass rate of each trial number so far."""
-        expected = [0.0] * (self._max_trials + 1)  # of an episode with so many trials behind it
-        for number in range(self._max_trials, 0, -1):
-            fails = 1 - self._passed[number] / self._played[number] if self._played[number] else 1.0
+        known = max(self._played, default=0)
+        expected = {known: float(self._max_trials - known)}  # of an episode with so many trials behind it
+        for number in range(known, 0, -1):
+            fails = 1 - self._passed[number] / self._played[number]
             expected[number - 1] = 1 + fails * expected[number]
         waiting = self._episodes - self._over - len(self._under_way)
         return waiting * expected[0] + sum(expected[done] for done in self._under_way.values())

@@ -3,11 +3,12 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.records import Completion, Ending, Message, Note, Prompt, Step, Tag, Trajectory, Trial, Verdict
-from engine.store.tables import connect_read_only
+from engine.store.tables import connect_read_only, reported
 from envs.base import Score
 
 
@@ -61,8 +62,7 @@ class Record:
 
 def read(run: Path) -> Record:
     """The figures of a recorded run. Raises RecordError."""
-    db = connect_read_only(run)
-    try:
+    with reported(run), closing(connect_read_only(run)) as db:
         episodes = db.execute("SELECT task, kind, status, error FROM episodes ORDER BY position")
         trials = db.execute(
             "SELECT task, number, ending, passed, correct, note IS NOT NULL,"
@@ -80,14 +80,11 @@ def read(run: Path) -> Record:
             ],
             [CallRow(*row) for row in calls],
         )
-    finally:
-        db.close()
 
 
 def recorded_calls(run: Path) -> Iterator[tuple[Tag, Prompt, Completion]]:
     """Every model call of a recorded run. Raises RecordError."""
-    db = connect_read_only(run)
-    try:
+    with reported(run), closing(connect_read_only(run)) as db:
         texts: dict[int, str] = dict(db.execute("SELECT id, text FROM texts").fetchall())
         rows = db.execute(
             "SELECT task, trial, role, step, sample, prompt, text, reasoning, finish_reason, prompt_tokens,"
@@ -96,8 +93,6 @@ def recorded_calls(run: Path) -> Iterator[tuple[Tag, Prompt, Completion]]:
         for task, trial, role, step, sample, prompt, *answer in rows:
             tag = Tag(task, trial, role, step, sample)
             yield tag, _read_prompt(json.loads(prompt), texts), Completion(*answer)
-    finally:
-        db.close()
 
 
 def read_trials(db: sqlite3.Connection, task: str) -> tuple[Trial, ...]:

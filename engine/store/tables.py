@@ -1,6 +1,8 @@
 """The tables of a run's record, and how to open it."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import RecordError
@@ -16,7 +18,8 @@ CREATE TABLE processes (          -- one row for each time the run was started o
 ) STRICT;
 CREATE TABLE episodes (
     task TEXT PRIMARY KEY, position INTEGER NOT NULL, kind TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('open', 'passed', 'failed', 'error')), error TEXT
+    status TEXT NOT NULL CHECK (status IN ('open', 'passed', 'failed', 'error')),
+    error TEXT, trace TEXT        -- of the last error: one line, and where it came from
 ) STRICT;
 CREATE TABLE trials (
     task TEXT NOT NULL REFERENCES episodes, number INTEGER NOT NULL,
@@ -49,20 +52,30 @@ CREATE TABLE calls (
 """
 
 
+@contextmanager
+def reported(folder: Path) -> Iterator[None]:
+    """Turns whatever SQLite complains of into a RecordError that names the run."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise RecordError(
+            f"{folder}: cannot be read or written ({error}); nothing recorded is lost. "
+            "Make room or set paths.runs=FOLDER"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise RecordError(f"{folder}: {FILE} is damaged ({error}); move the folder away") from error
+
+
 def connect(folder: Path) -> sqlite3.Connection:
     """A connection for the one writer; makes the tables of a new run. Raises RecordError."""
-    try:
-        # Opened by the event loop's thread; from then on only the writer's own thread uses it.
+    with reported(folder):
+        # The event loop's thread opens it; while episodes are played only the writer's own thread uses it.
         connection = sqlite3.connect(folder / FILE, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
-    except sqlite3.OperationalError as error:
-        raise RecordError(f"{folder}: cannot be written ({error}); set paths.runs=FOLDER") from error
-    except sqlite3.DatabaseError as error:
-        raise RecordError(f"{folder}: {FILE} cannot be read ({error}); move the folder away") from error
     _check_version(connection, folder)
     return connection
 
@@ -72,17 +85,19 @@ def connect_read_only(run: Path) -> sqlite3.Connection:
     path = run / FILE
     if not path.is_file():
         raise RecordError(f"{run}: is no run directory (it has no {FILE})")
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    # Without a write-ahead log nobody is writing, and a folder that cannot be written needs to be told so.
+    resting = "" if path.with_name(f"{FILE}-wal").exists() else "&immutable=1"
+    with reported(run):
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{resting}", uri=True)
     _check_version(connection, run)
     return connection
 
 
 def _check_version(connection: sqlite3.Connection, folder: Path) -> None:
-    try:
+    with reported(folder):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        raise RecordError(f"{folder}: {FILE} cannot be read ({error}); move the folder away") from error
     if version != VERSION:
+        connection.close()
         raise RecordError(
             f"{folder}: was recorded in format {version}, but this program reads format {VERSION}; "
             "use the program version that its manifest.json names, or move the folder away"

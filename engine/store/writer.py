@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ from typing import Any, Self, TypeVar
 from engine.errors import RecordError
 from engine.records import Call, Prompt, Trial
 from engine.store.reader import read_trials
-from engine.store.tables import connect
+from engine.store.tables import connect, reported
 from envs.base import Task
 
 _T = TypeVar("_T")
@@ -67,7 +68,7 @@ class Store:
                 f"{folder}: cannot be written ({error.strerror}); set paths.runs=FOLDER"
             ) from error
         connection = connect(folder)
-        with connection:
+        with reported(folder), connection:
             connection.executemany(
                 "INSERT INTO episodes (task, position, kind, status) VALUES (?, ?, ?, 'open')"
                 " ON CONFLICT DO NOTHING",
@@ -77,21 +78,23 @@ class Store:
 
     def begin(self, software: dict[str, str]) -> None:
         """Note that this process, with these package versions, starts or continues the run."""
-        with self._db:
+        with reported(self.folder), self._db:
             self._process = self._db.execute(
                 "INSERT INTO processes (started_at, software) VALUES (?, ?)", (time.time(), _dump(software))
             ).lastrowid
 
     def open_tasks(self) -> set[str]:
         """Ids of the tasks whose episodes are not over; those that ended in an error count as open."""
-        rows = self._db.execute("SELECT task FROM episodes WHERE status IN ('open', 'error')")
-        return {task for (task,) in rows}
+        with reported(self.folder):
+            rows = self._db.execute("SELECT task FROM episodes WHERE status IN ('open', 'error')")
+            return {task for (task,) in rows}
 
     def progress(self) -> Progress:
         """How far the run has come."""
-        episodes = dict(self._db.execute("SELECT status, count(*) FROM episodes GROUP BY status").fetchall())
-        trials = self._db.execute("SELECT number, passed, correct FROM trials ORDER BY started_at")
-        return Progress(episodes, [(number, bool(p), bool(c)) for number, p, c in trials])
+        with reported(self.folder):
+            episodes = self._db.execute("SELECT status, count(*) FROM episodes GROUP BY status").fetchall()
+            trials = self._db.execute("SELECT number, passed, correct FROM trials ORDER BY started_at")
+            return Progress(dict(episodes), [(number, bool(p), bool(c)) for number, p, c in trials])
 
     async def history(self, task: str) -> tuple[Trial, ...]:
         """The recorded trials of a task, in order, without their model calls."""
@@ -101,33 +104,34 @@ class Store:
         """Write one trial in one transaction; `over` says whether it was the episode's last."""
         await self._run(self._write_trial, trial, over)
 
-    async def fail(self, task: str, error: str) -> None:
+    async def fail(self, task: str, error: BaseException) -> None:
         """Mark an episode as ended by an error: neither pass nor fail, and tried again on the next start."""
-        await self._run(self._set_status, task, "error", error)
+        line = " ".join(f"{type(error).__name__}: {error}".split())
+        trace = "".join(traceback.format_exception(error))
+        await self._run(self._write_error, task, _storable(line), _storable(trace))
 
     def close(self) -> None:
-        """Wait for what is being written, and let go of the run."""
+        """Wait for what is being written, and let go of the run. Raises RecordError."""
         self._writer.shutdown(wait=True)
-        with self._db:
-            self._db.execute(
-                "UPDATE processes SET finished_at = ? WHERE id = ?", (time.time(), self._process)
-            )
-        self._db.close()
-        os.close(self._lock)
+        try:
+            with reported(self.folder), self._db:
+                self._db.execute(
+                    "UPDATE processes SET finished_at = ? WHERE id = ?", (time.time(), self._process)
+                )
+        finally:
+            self._db.close()
+            os.close(self._lock)
 
     async def _run(self, function: Callable[..., _T], *arguments: Any) -> _T:
         loop = asyncio.get_running_loop()
-        try:
+        with reported(self.folder):
             return await loop.run_in_executor(self._writer, functools.partial(function, *arguments))
-        except sqlite3.Error as error:
-            raise RecordError(
-                f"{self.folder}: cannot be written ({error}); nothing recorded is lost"
-            ) from error
 
-    def _set_status(self, task: str, status: str, error: str | None) -> None:
+    def _write_error(self, task: str, line: str, trace: str) -> None:
         with self._db:
             self._db.execute(
-                "UPDATE episodes SET status = ?, error = ? WHERE task = ?", (status, error, task)
+                "UPDATE episodes SET status = 'error', error = ?, trace = ? WHERE task = ?",
+                (line, trace, task),
             )
 
     def _write_trial(self, trial: Trial, over: bool) -> None:
@@ -156,7 +160,8 @@ class Store:
                 [_call_row(call, self._store_prompt(call.request.prompt, added)) for call in trial.calls],
             )
             self._db.execute(
-                "UPDATE episodes SET status = ?, error = NULL WHERE task = ?", (status, trial.task)
+                "UPDATE episodes SET status = ?, error = NULL, trace = NULL WHERE task = ?",
+                (status, trial.task),
             )
         self._texts |= added
 

@@ -1,6 +1,9 @@
+from dataclasses import replace
 from pathlib import Path
 
-from engine.errors import ContextFull
+import pytest
+
+from engine.errors import ContextFull, PromptError
 from engine.loop import Strategy, is_over, play_trial
 from engine.records import Request, Trial
 from tests.support import GuessEnv, ScriptedModel, make_agent, write_pack
@@ -95,3 +98,13 @@ async def test_everything_is_in_the_record(tmp_path: Path) -> None:
 
 def test_an_episode_is_over_when_passed_or_out_of_trials() -> None:
     assert not is_over([], Strategy("s", 1, True))
+
+
+async def test_no_template_evaluator_or_reflector_can_see_a_score(tmp_path: Path) -> None:
+    prompts = write_pack(tmp_path)
+    (tmp_path / "actor.j2").write_text("{% for past in history %}{{ past.score.correct }}{% endfor %}")
+    agent = replace(make_agent(prompts), prompts=prompts)
+    model = ScriptedModel(lambda request: "wrong")
+    first = await play_trial(agent, GuessEnv(), model, TASK, [], priority=0)
+    with pytest.raises(PromptError, match="has no attribute 'score'"):
+        await play_trial(agent, GuessEnv(), model, TASK, [first], priority=0)

@@ -94,10 +94,10 @@ async def test_episodes_are_open_until_over_and_errors_are_tried_again(store: St
     await store.commit(trial(1), over=False)
     assert store.open_tasks() == {"a", "b"}
     await store.commit(trial(2), over=True)
-    await store.fail("b", "KeyError: x")
+    await store.fail("b", KeyError("x"))
     assert store.open_tasks() == {"b"}
     assert store.progress().episodes == {"failed": 1, "error": 1}
-    assert [row.error for row in read(store.folder).episodes] == [None, "KeyError: x"]
+    assert [row.error for row in read(store.folder).episodes] == [None, "KeyError: 'x'"]
     await store.commit(trial(1, "b", passed=True), over=True)
     assert store.progress().episodes == {"failed": 1, "passed": 1}
 
@@ -155,7 +155,7 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is no run directory"):
         read(tmp_path)
     (tmp_path / "record.sqlite").write_text("this is a text file, not a database " * 20)
-    with pytest.raises(RecordError, match="cannot be read"):
+    with pytest.raises(RecordError, match=r"is damaged .*; move the folder away"):
         Store.open(tmp_path, TASKS)
 
 
@@ -163,3 +163,53 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match=r"cannot be written \(Not a directory\); set paths.runs=FOLDER"):
         Store.open(tmp_path / "file" / "run", TASKS)
+
+
+@pytest.mark.parametrize("damage", ["DROP TABLE calls", "DROP TABLE episodes"])
+def test_a_record_that_lacks_a_table_is_one_line(tmp_path: Path, damage: str) -> None:
+    Store.open(tmp_path / "run", TASKS).close()
+    db = sqlite3.connect(tmp_path / "run" / "record.sqlite")
+    db.execute("PRAGMA foreign_keys = OFF")
+    db.execute(damage)
+    db.commit()
+    db.close()
+    with pytest.raises(RecordError, match="no such table"):
+        read(tmp_path / "run")
+
+
+async def test_a_full_disk_is_one_line_and_what_was_recorded_stays(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "run", TASKS)
+    store.begin({})
+    await store.commit(trial(1), over=False)
+    store._db.execute("PRAGMA max_page_count = 1")  # SQLite's own way of having no room
+    big = trial(2, text="x" * 1_000_000)
+    with pytest.raises(RecordError, match="full"):
+        await store.commit(big, over=True)
+    assert [kept.number for kept in await store.history("a")] == [1]
+    store.close()
+
+
+async def test_a_record_at_rest_can_be_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "run", TASKS)
+    store.begin({})
+    await store.commit(trial(1), over=False)
+    store.close()
+    (tmp_path / "run").chmod(0o555)
+    try:
+        assert len(read(tmp_path / "run").trials) == 1
+    finally:
+        (tmp_path / "run").chmod(0o755)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"record.sqlite", "lock"}
+
+
+async def test_an_error_is_kept_with_where_it_came_from(store: Store) -> None:
+    try:
+        raise KeyError("first\nsecond")
+    except KeyError as error:
+        await store.fail("a", error)
+    assert read(store.folder).episodes[0].error == "KeyError: 'first\\nsecond'"
+    db = sqlite3.connect(store.folder / "record.sqlite")
+    (trace,) = db.execute("SELECT trace FROM episodes WHERE task = 'a'").fetchone()
+    db.close()
+    assert "Traceback" in trace
+    assert __file__ in trace

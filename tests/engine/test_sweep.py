@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -5,9 +6,10 @@ import pytest
 from engine.errors import ModelError
 from engine.loop import Agent
 from engine.profiling.tally import Tally
-from engine.records import Request
+from engine.records import Completion, Request
 from engine.store import Store, read
 from engine.sweep import sweep
+from envs.base import Outcome, Score, Task
 from tests.support import GuessEnv, ScriptedModel, make_agent, write_pack
 
 
@@ -100,3 +102,29 @@ async def test_a_finished_sweep_asks_and_opens_nothing(tmp_path: Path) -> None:
     assert model.requests == []
     assert environment.opened == []
     assert environment.scored == []
+
+
+async def test_an_error_that_stops_everything_is_not_hidden_by_one_that_does_not(tmp_path: Path) -> None:
+    """Score and note are asked for together; here the one fails, and the other while it is called off."""
+
+    class BrokenEnv(GuessEnv):
+        async def score(self, task: Task, outcome: Outcome) -> Score:
+            raise KeyError("an ordinary mistake")
+
+    class DyingModel(ScriptedModel):
+        async def complete(self, request: Request) -> Completion:
+            if request.tag.role != "reflector":
+                return await super().complete(request)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                raise ModelError("the engine died")
+
+    agent = make_agent(write_pack(tmp_path / "pack"))
+    environment = BrokenEnv(1)
+    store = Store.open(tmp_path / "run", environment.tasks())
+    store.begin({})
+    tally = Tally(DyingModel(lambda request: "wrong"), store.progress(), 3)
+    with pytest.raises(ModelError, match="the engine died"):
+        await sweep(agent, environment, environment.tasks(), store, tally, 1)
+    store.close()
