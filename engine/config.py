@@ -1,17 +1,20 @@
 """From Hydra's composed configuration to checked objects.
 
-Every configurable thing is a dataclass of plain options; its fields are the schema of its YAML. A node
-with a `_target_` names its own dataclass; the other nodes have the one given in `SweepConfig`.
+Every configurable thing is a dataclass of plain options; its fields are the schema of its YAML. Where a
+field's type is a contract, such as `Actor`, the node's `_target_` names a dataclass that fulfils it.
 """
 
 import dataclasses
 import difflib
 import importlib
 import json
+import math
+import re
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pydantic
 
@@ -75,6 +78,10 @@ class Paths:
 
     runs: str
 
+    def __post_init__(self) -> None:
+        if not self.runs.strip():
+            raise ValueError("runs: must name a folder, got none")
+
 
 @dataclass(frozen=True, slots=True)
 class Security:
@@ -112,62 +119,42 @@ class SweepConfig:
 def load(node: Mapping[str, Any]) -> SweepConfig:
     """Check a resolved configuration and build its objects. Raises ConfigError."""
     allowed = build(node.get("security") or {}, "security", Security).allow_targets
-    hints = typing.get_type_hints(SweepConfig)
-    reject_unknown_keys(node, "", set(hints))
-    parts: dict[str, Any] = {}
-    for key, hint in hints.items():
-        if key not in node:
-            raise ConfigError(f"{key}: is missing from the configuration")
-        if key == "sampling":
-            parts[key] = _sampling(node[key])
-        elif key == "seed":
-            parts[key] = _convert(node[key], key, int)
-        else:
-            parts[key] = build(node[key], key, _dataclass_in(hint), allowed)
-    config = SweepConfig(**parts)
+    config: SweepConfig = build(node, "", SweepConfig, allowed)
     _check_together(config)
     return config
 
 
-def build(node: Any, key: str, kind: type[Any] | None = None, allowed: Sequence[str] = ()) -> Any:
+def build(node: Any, key: str, kind: Any = None, allowed: Sequence[str] = ()) -> Any:
     """Check one node against its dataclass and make the object. Raises ConfigError.
 
     Args:
         node: The resolved node.
         key: Where it stands, for messages.
-        kind: The dataclass; None takes the one that the node's `_target_` names.
+        kind: The dataclass, or the contract that the class named by the node's `_target_` must fulfil; None
+            takes any such class.
         allowed: Packages besides the project's own that `_target_` may name.
     """
     if not isinstance(node, Mapping):
-        raise ConfigError(f"{key}: must be a group of options, got {node!r}")
+        raise ConfigError(f"{key}: must be a group of options, got {node!r:.80}")
     options = dict(node)
     target = options.pop("_target_", None)
-    if kind is None:
-        kind = _resolve(target, key, allowed)
+    if not dataclasses.is_dataclass(kind):
+        kind = _resolve(target, key, kind, allowed)
     elif target is not None:
         raise ConfigError(f"{key}._target_: is not used here; remove it")
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
     reject_unknown_keys(options, key, set(fields))
     hints = typing.get_type_hints(kind)
-    for name, value in options.items():
-        where = f"{key}.{name}"
-        if isinstance(value, Mapping) and "_target_" in value:
-            options[name] = build(value, where, None, allowed)
-        elif isinstance(value, Mapping) and (nested := _dataclass_in(hints[name])):
-            options[name] = build(value, where, nested, allowed)
-        else:
-            options[name] = _convert(value, where, hints[name])
-    missing = [
-        name
-        for name, field in fields.items()
-        if name not in options and field.default is field.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise ConfigError(f"{key}.{missing[0]}: must be given")
+    made = {}
+    for name, field in fields.items():
+        if name in options:
+            made[name] = _option(options[name], join(key, name), hints[name], allowed)
+        elif field.default is field.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{join(key, name)}: must be given")
     try:
-        return kind(**options)
+        return kind(**made)
     except ValueError as error:
-        raise ConfigError(f"{key}.{error}") from error
+        raise ConfigError(join(key, error)) from error
 
 
 def reject_unknown_keys(options: Mapping[str, Any], key: str, known: set[str]) -> None:
@@ -190,56 +177,115 @@ def join(key: str, name: object) -> str:
     return f"{key}.{name}" if key else str(name)
 
 
-def _resolve(target: object, key: str, allowed: Sequence[str]) -> type[Any]:
-    """The dataclass that a `_target_` names, if its package may be used."""
-    if not isinstance(target, str) or "." not in target:
-        raise ConfigError(f"{key}._target_: must name a class, got {target!r}")
+def _option(value: Any, key: str, hint: Any, allowed: Sequence[str]) -> Any:
+    """One option as its field's type: an object of its own, one for each name, or a plain value."""
+    if _is_contract(hint) or (hint is Any and isinstance(value, Mapping) and "_target_" in value):
+        return build(value, key, hint, allowed)
+    if (nested := _dataclass_in(hint)) and not (value is None and type(None) in typing.get_args(hint)):
+        return build(value, key, nested, allowed)
+    if typing.get_origin(hint) is Mapping:
+        return _build_each(value, key, hint, allowed)
+    return _convert(value, key, hint)
+
+
+def _build_each(node: Any, key: str, hint: Any, allowed: Sequence[str]) -> dict[str, Any]:
+    """An object for each of the names that a Mapping[Literal[...], dataclass] has."""
+    names, kind = (typing.get_args(part) or part for part in typing.get_args(hint))
+    if not isinstance(node, Mapping):
+        raise ConfigError(f"{key}: must be a group of {', '.join(names)}, got {node!r:.80}")
+    reject_unknown_keys(node, key, set(names))
+    for name in names:
+        if name not in node:
+            raise ConfigError(f"{key}.{name}: must be given")
+    return {name: build(node[name], f"{key}.{name}", kind, allowed) for name in names}
+
+
+def _resolve(target: object, key: str, contract: Any, allowed: Sequence[str]) -> type[Any]:
+    """The dataclass that a `_target_` names, if its package may be used and it fulfils the contract."""
+    where = f"{key}._target_"
+    if not isinstance(target, str) or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", target):
+        raise ConfigError(f"{where}: must name a class as package.module.Class, got {target!r}")
     package = target.partition(".")[0]
     if package not in (*_OWN_PACKAGES, *allowed):
         raise ConfigError(
-            f"{key}._target_: {target} is outside this project; "
+            f"{where}: {target} is outside this project; "
             f"security.allow_targets=[{package}] allows it, if you trust that code"
         )
     module, _, name = target.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{key}._target_: {target} cannot be imported ({error})") from error
+    except Exception as error:  # whatever an import may run into
+        raise ConfigError(f"{where}: {target} cannot be imported ({error})") from error
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
-        raise ConfigError(f"{key}._target_: {target} is no dataclass of options")
+        raise ConfigError(f"{where}: {target} is no dataclass of options")
+    if _is_contract(contract) and (lacking := _lacking(found, contract)):
+        raise ConfigError(f"{where}: {target} is no {contract.__name__} (it has no {', '.join(lacking)})")
     return found
+
+
+@runtime_checkable
+class _Empty(Protocol):
+    """Has what every protocol has, and no member of its own."""
+
+
+def _is_contract(hint: Any) -> bool:
+    return bool(getattr(hint, "_is_protocol", False))
+
+
+def _lacking(kind: type[Any], contract: type[Any]) -> list[str]:
+    """The contract's members that a dataclass does not have."""
+    members = (set(dir(contract)) - set(dir(_Empty))) | set(typing.get_type_hints(contract))
+    return sorted(members - set(dir(kind)) - set(typing.get_type_hints(kind)))
+
+
+def _dataclass_in(hint: Any) -> type[Any] | None:
+    """The dataclass that a field's type is, or may be."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    options = typing.get_args(hint) if union else (hint,)
+    return next((option for option in options if dataclasses.is_dataclass(option)), None)  # type: ignore[return-value]
 
 
 def _convert(value: Any, key: str, hint: Any) -> Any:
     """A plain value as its field's type, without guessing: "3" is no number, True is no integer."""
+    _refuse_unbounded(value, key)
     try:
         return pydantic.TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        place = join(key, ".".join(str(part) for part in first["loc"] if isinstance(part, int)))
-        raise ConfigError(f"{place.rstrip('.')}: {first['msg']}, got {first['input']!r}") from error
+        raise ConfigError(
+            f"{_place(value, key, first['loc'])}: {first['msg']}, got {first['input']!r:.80}"
+        ) from error
+    except (TypeError, pydantic.errors.PydanticUserError) as error:
+        raise ConfigError(f"{key}: cannot be set to {value!r:.80} in a configuration") from error
 
 
-def _dataclass_in(hint: Any) -> type[Any] | None:
-    """The dataclass that a field's type is, or allows."""
-    options = typing.get_args(hint) or (hint,)
-    return next((option for option in options if dataclasses.is_dataclass(option)), None)  # type: ignore[return-value]
+def _place(value: Any, key: str, parts: Sequence[int | str]) -> str:
+    """The key of what pydantic complains of, without the names that it gives to the members of a union."""
+    for part in parts:
+        inside = part in value if isinstance(value, Mapping) else isinstance(value, list)
+        if inside:
+            value, key = value[part], join(key, part)
+    return key
 
 
-def _sampling(node: Any) -> dict[Role, Sampling]:
-    roles = typing.get_args(Role)
-    if not isinstance(node, Mapping):
-        raise ConfigError(f"sampling: must be a group of roles, got {node!r}")
-    reject_unknown_keys(node, "sampling", set(roles))
-    for role in roles:
-        if role not in node:
-            raise ConfigError(f"sampling.{role}: is missing")
-    return {role: build(node[role], f"sampling.{role}", Sampling) for role in roles}
+def _refuse_unbounded(value: Any, key: str) -> None:
+    """Refuse numbers that no option can mean: infinity, not-a-number, integers beyond 64 bits."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key}: must be a finite number, got {value}")
+    if isinstance(value, int) and abs(value) >> 63:
+        raise ConfigError(f"{key}: must be an integer of at most 64 bits")
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value if type(value) is list else ())
+    for name, part in parts:
+        _refuse_unbounded(part, join(key, name))
 
 
 def _check_together(config: SweepConfig) -> None:
-    """Refuse combinations that cannot mean what they say."""
+    """Refuse names that no folder can have, and combinations that cannot mean what they say."""
     strategy = config.strategy
+    if not re.fullmatch(r"[a-z0-9_-]{1,40}", strategy.name):
+        raise ConfigError(
+            f"strategy.name: must be 1 to 40 of the characters a-z, 0-9, _ and -, got {strategy.name!r:.80}"
+        )
     if strategy.trials > 1 and not strategy.reflect and config.sampling["actor"].temperature == 0:
         raise ConfigError(
             f"sampling.actor.temperature: is 0, so strategy={strategy.name} would repeat the same trial; "

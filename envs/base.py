@@ -136,6 +136,15 @@ class ProgramSession(Session, Protocol):
         ...
 
 
+@runtime_checkable
+class OutcomeChecker(Protocol):
+    """An environment that can tell an outcome of the wrong form without judging it."""
+
+    def check_outcome(self, task: Task, outcome: Outcome) -> None:
+        """Raise DataError when the outcome has the wrong form, as `Environment.score` would."""
+        ...
+
+
 class Environment(Protocol):
     """A benchmark. Entering it (`async with`) starts its workers and refuses what cannot work here."""
 

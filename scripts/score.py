@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ from typing import Any
 from engine import config
 from engine.config import Security, did_you_mean
 from engine.errors import ConfigError
-from envs.base import DataError, Environment, Outcome, Task
-from envs.data import read_jsonl
+from envs.base import DataError, Environment, EnvironmentFault, Outcome, OutcomeChecker, Task
+from envs.data import Record, read_jsonl
 from scripts import hydra_app
 
 
@@ -30,24 +32,43 @@ class Options:
     observations: bool
 
     def __post_init__(self) -> None:
-        if not Path(self.out).absolute().parent.is_dir():
-            raise ValueError(f"out: must lie in a folder that exists, got {self.out!r}")
+        for name in ("outcomes", "out"):
+            if not getattr(self, name):
+                raise ValueError(f"{name}: must be a file, got ''")
+        try:
+            complaint = _complaint(Path(self.out).absolute(), Path(self.outcomes))
+        except OSError as error:
+            complaint = f"cannot be written ({error})"
+        if complaint:
+            raise ValueError(f"out: {complaint}, got {self.out!r}")
+
+
+def _complaint(out: Path, outcomes: Path) -> str:
+    """Why the scores cannot be written there; empty where they can."""
+    if not out.parent.is_dir():
+        return "must lie in a folder that exists"
+    if out.exists() and not out.is_file():
+        return "must be a file"
+    if out.resolve() == outcomes.resolve():
+        return "must be another file than outcomes"
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        return "must be a file that can be written"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One recorded outcome, and where it stands."""
+    """One recorded outcome."""
 
     task: Task
     outcome: Outcome
-    place: str
 
 
-def check(resolved: dict[str, Any]) -> tuple[Options, Environment]:
+def load(resolved: dict[str, Any]) -> tuple[Options, Environment]:
     """The options and the environment. Raises ConfigError."""
     nodes = dict(resolved)
     allowed = config.build(nodes.pop("security"), "security", Security).allow_targets
-    env: Environment = config.build(nodes.pop("env"), "env", None, allowed)
+    env: Environment = config.build(nodes.pop("env"), "env", Environment, allowed)
     try:
         options: Options = config.build(nodes, "score", Options)
     except ConfigError as error:
@@ -56,48 +77,69 @@ def check(resolved: dict[str, Any]) -> tuple[Options, Environment]:
 
 
 def job(resolved: dict[str, Any]) -> None:
-    """Score every outcome and write the scores."""
-    options, env = check(resolved)
-    lines = asyncio.run(score_all(options, env))
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    """Score every outcome and write the scores, which take their name once they are complete."""
+    options, env = load(resolved)
+    entries = read_entries(Path(options.outcomes), env)
+    out = Path(options.out).resolve()
+    partial = out.with_name(f"{out.name}.{os.getpid()}.partial")
     try:
-        Path(options.out).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"out: cannot be written ({error})") from error
+        with _writing():
+            partial.touch()  # better to learn now than after an hour that this fails
+        lines = asyncio.run(score_all(entries, env, options.observations))
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        with _writing():
+            partial.write_text(
+                text, encoding="utf-8", errors="backslashreplace"
+            )  # "\ud800" is JSON's own escape
+            partial.replace(out)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     correct = sum(line["correct"] for line in lines)
     print(f"{options.out}: {len(lines)} outcomes, {correct} correct", flush=True)
 
 
-async def score_all(options: Options, env: Environment) -> list[dict[str, Any]]:
-    """The scores of all outcomes, in order. Raises DataError for the first line that cannot be scored."""
-    entries = read_entries(Path(options.outcomes), {task.id: task for task in env.tasks()})
-    async with env, asyncio.TaskGroup() as group:
-        jobs = [group.create_task(_score(env, entry, options.observations)) for entry in entries]
-    results = [job.result() for job in jobs]
-    for result in results:
-        if isinstance(result, DataError):
-            raise result
-    return [result for result in results if not isinstance(result, DataError)]
-
-
-def read_entries(path: Path, tasks: Mapping[str, Task]) -> list[Entry]:
-    """The recorded outcomes of a file. Raises DataError."""
-    entries = []
-    for record in read_jsonl(path):
-        name, outcome = record.text("task_id"), record.fields.get("outcome")
-        if name not in tasks:
-            raise DataError(f"{record.place}: there is no task {name!r}{did_you_mean(name, tasks)}")
-        if not isinstance(outcome, dict):
-            raise DataError(f"{record.place}: field 'outcome' must be an object, got {outcome!r:.80}")
-        entries.append(Entry(tasks[name], outcome, record.place))
-    return entries
-
-
-async def _score(env: Environment, entry: Entry, observations: bool) -> dict[str, Any] | DataError:
+@contextmanager
+def _writing() -> Iterator[None]:
     try:
-        score = await env.score(entry.task, entry.outcome)
-    except DataError as error:
-        return DataError(f"{entry.place}: {error}")
+        yield
+    except OSError as error:
+        raise ConfigError(f"out: cannot be written ({error})") from error
+
+
+def read_entries(path: Path, env: Environment) -> list[Entry]:
+    """The recorded outcomes of a file. Raises DataError for the first that cannot be scored."""
+    tasks = {task.id: task for task in env.tasks()}
+    return [_entry(record, tasks, env) for record in read_jsonl(path, "outcomes")]
+
+
+def _entry(record: Record, tasks: Mapping[str, Task], env: Environment) -> Entry:
+    name, outcome = record.text("task_id"), record.fields.get("outcome")
+    if name not in tasks:
+        raise DataError(f"{record.place}: there is no task {name!r}{did_you_mean(name, tasks)}")
+    if not isinstance(outcome, dict):
+        raise DataError(f"{record.place}: field 'outcome' must be an object, got {outcome!r:.80}")
+    if isinstance(env, OutcomeChecker):
+        try:
+            env.check_outcome(tasks[name], outcome)
+        except DataError as error:
+            raise DataError(f"{record.place}: {error}") from None
+    return Entry(tasks[name], outcome)
+
+
+async def score_all(entries: Sequence[Entry], env: Environment, observations: bool) -> list[dict[str, Any]]:
+    """The scores of all outcomes, in order. Raises EnvironmentFault."""
+    try:
+        async with env, asyncio.TaskGroup() as group:
+            jobs = [group.create_task(_score(env, entry, observations)) for entry in entries]
+    except ExceptionGroup as errors:
+        faults = [error for error in errors.exceptions if isinstance(error, EnvironmentFault)]
+        raise (faults or errors.exceptions)[0] from errors
+    return [job.result() for job in jobs]
+
+
+async def _score(env: Environment, entry: Entry, observations: bool) -> dict[str, Any]:
+    score = await env.score(entry.task, entry.outcome)
     line: dict[str, Any] = {
         "task_id": entry.task.id,
         "score": score.value,
@@ -110,10 +152,10 @@ async def _score(env: Environment, entry: Entry, observations: bool) -> dict[str
 
 
 async def _play(env: Environment, entry: Entry) -> list[str]:
-    """What each action is answered in a fresh session; an outcome without actions has no answers."""
+    """What each action is answered in a fresh session. A program or an answer is an action of its own."""
     answers = []
     async with env.open(entry.task) as session:
-        for action in entry.outcome.get("actions", ()):
+        for action in entry.outcome.get("actions", list(entry.outcome.values())):
             observation = await session.step(action)
             answers.append(observation.text)
             if observation.done:
@@ -122,4 +164,4 @@ async def _play(env: Environment, entry: Entry) -> list[str]:
 
 
 if __name__ == "__main__":
-    hydra_app.main("score", check, job)
+    hydra_app.main("score", load, job)

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from engine.actors.code import CodeActor
 from engine.attempt import Attempt
@@ -102,6 +102,7 @@ class SaysRight:
     """Passes a trial whose guess is the word "right", whatever the truth is."""
 
     oracle: ClassVar[bool] = False
+    templates: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     async def judge(self, attempt: Attempt) -> Verdict:
         passed = attempt.steps[-1].action == "right" if attempt.steps else False

@@ -1,6 +1,6 @@
 """The agent's own unit tests as evaluator (paper, section 4.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ class SelfTests:
     """
 
     oracle: ClassVar[bool] = False
+    templates: ClassVar[Mapping[str, Mapping[str, Any]]] = {"test_writer": {"max_tests": 6}}
 
     max_tests: int = 6
 

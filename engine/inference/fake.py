@@ -26,15 +26,17 @@ DEFAULT_ANSWERS: dict[Role, str] = {
 
 _Key = tuple[str, str | None, int | None, int | None]
 _OPTIONAL: dict[str, type] = {"task": str, "trial": int, "step": int}
+_FIRST = {"trial": 1, "step": 0}
 
 
 @dataclass(frozen=True)
 class FakeBackend:
     """Answers from a script, or one answer per role.
 
-    A script is a JSONL file of objects {role, text} with, optionally, task, trial and step. A call is
-    answered by the line that fits it most closely: one that names the task before one that names the trial,
-    and that before one that names the step; where no line fits, by the role's built-in answer.
+    A script is a JSONL file of objects {role, text} with, optionally, task, trial (from 1) and step (from 1;
+    0 outside the trajectory). A call is answered by the line that fits it most closely: one that names the
+    task before one that names the trial, and that before one that names the step; where no line fits, by the
+    role's built-in answer.
 
     Attributes:
         script: Path of the script; None answers each role with one built-in text.
@@ -57,7 +59,8 @@ class FakeBackend:
         return "fake"
 
     def tokenizer(self, spec: ModelSpec) -> "RoughTokenizer":
-        """Counts four characters as one token."""
+        """Counts four characters as one token. Raises ConfigError for a script that is malformed."""
+        self._read_script()
         return RoughTokenizer(self.context_tokens)
 
     def fingerprint(self, spec: ModelSpec) -> str:
@@ -72,8 +75,10 @@ class FakeBackend:
 
     @asynccontextmanager
     async def _serve(self) -> AsyncIterator[LanguageModel]:
-        script = Script({}) if self.script is None else Script.read(Path(self.script))
-        yield FakeModel(script.answer, self.context_tokens, self.latency_s)
+        yield FakeModel(self._read_script().answer, self.context_tokens, self.latency_s)
+
+    def _read_script(self) -> "Script":
+        return Script({}) if self.script is None else Script.read(Path(self.script))
 
 
 class FakeModel:
@@ -153,7 +158,7 @@ class Script:
     def read(cls, path: Path) -> "Script":
         """Read a JSONL file. Raises ConfigError with file and line."""
         texts: dict[_Key, str] = {}
-        for number, line in enumerate(_read(path).splitlines(), 1):
+        for number, line in enumerate(_read(path).split("\n"), 1):
             if line.strip():
                 try:
                     key, text = _parse(line)
@@ -187,22 +192,24 @@ def _parse(line: str) -> tuple[_Key, str]:
     """One line of a script. Raises ValueError saying what is wrong with it."""
     try:
         entry: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not valid JSON: {error}") from error
     if not isinstance(entry, dict):
         raise ValueError("must be an object {role, text}")
     roles = typing.get_args(Role)
     if entry.get("role") not in roles:
-        raise ValueError(f"role: must be one of {', '.join(roles)}, got {entry.get('role')!r}")
+        raise ValueError(f"role: must be one of {', '.join(roles)}, got {entry.get('role')!r:.80}")
     if not isinstance(entry.get("text"), str):
-        raise ValueError(f"text: must be a text, got {entry.get('text')!r}")
+        raise ValueError(f"text: must be a text, got {entry.get('text')!r:.80}")
     for name, value in entry.items():
         if name in ("role", "text"):
             continue
         if name not in _OPTIONAL:
             raise ValueError(f"{name}: unknown; there are role, text, {', '.join(_OPTIONAL)}")
         if value is not None and type(value) is not _OPTIONAL[name]:
-            raise ValueError(f"{name}: must be {_OPTIONAL[name].__name__}, got {value!r}")
+            raise ValueError(f"{name}: must be {_OPTIONAL[name].__name__}, got {value!r:.80}")
+        if isinstance(value, int) and value < _FIRST[name]:
+            raise ValueError(f"{name}: must be {_FIRST[name]} or more, got {value}")
     return (entry["role"], entry.get("task"), entry.get("trial"), entry.get("step")), entry["text"]
 
 

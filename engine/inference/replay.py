@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import ReplayMismatch
+from engine.errors import ConfigError, ReplayMismatch
 from engine.inference import weights
 from engine.inference.answers import room
 from engine.inference.base import LanguageModel, ModelSpec, ModelStats, Tokenizer
@@ -38,7 +38,10 @@ class ReplayBackend:
         """The model's own tokenizer where it is on this machine, else four characters are a token.
 
         Only the model's own cuts memory and prompts to a number of tokens exactly as in the recorded run.
+        Raises RecordError or ConfigError when there is nothing to replay.
         """
+        if next(recorded_calls(Path(self.run)), None) is None:
+            raise ConfigError(f"backend.run: {self.run} holds no recorded call to replay")
         folder = weights.local(spec)
         if folder is None:
             return RoughTokenizer(spec.max_model_len or UNKNOWN_CONTEXT)

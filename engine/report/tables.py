@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine import manifest, store
+from engine.errors import RecordError
 from engine.report.summary import Cost, Outcomes, Summary, summarize
 
 _LEAST_WIDTH = 100
@@ -28,6 +29,9 @@ def render(summary: Summary, about: Mapping[str, Any]) -> RenderableType:
     Args:
         summary: The figures.
         about: The run's manifest.
+
+    Raises:
+        RecordError: The manifest lacks something.
     """
     parts: list[RenderableType] = ["", *_title(summary, about), ""]
     parts += [_outcome_table(summary), Text(_OUTCOME_NOTE, style="dim"), ""]
@@ -49,14 +53,22 @@ _COST_NOTE = (
 
 
 def _title(summary: Summary, about: Mapping[str, Any]) -> list[RenderableType]:
-    config, model, data = about["config"], about["model"], about["data"]
-    oracle = "  ORACLE: the evaluator sees the ground truth" if about["oracle"] else ""
+    def fact(*keys: str) -> Any:
+        node: Any = about
+        for key in keys:
+            if not isinstance(node, Mapping) or key not in node:
+                place = summary.run / "manifest.json"
+                raise RecordError(f"{place}: is damaged (no {'.'.join(keys)}); move the folder away")
+            node = node[key]
+        return node
+
+    oracle = "  ORACLE: the evaluator sees the ground truth" if fact("oracle") else ""
     state = f", {summary.open} of them not over yet" if summary.open else ""
     return [
-        Text(f"{summary.run.name}{oracle}", style="bold"),
-        Text(
-            f"{config['strategy']['name']} · {model['label']} · {data['name']} · seed {about['seed']} · "
-            f"{summary.tasks} tasks{state}"
+        _data(f"{summary.run.name}{oracle}", style="bold"),
+        _data(
+            f"{fact('config', 'strategy', 'name')} · {fact('model', 'label')} · {fact('data', 'name')} · "
+            f"seed {fact('seed')} · {summary.tasks} tasks{state}"
         ),
     ]
 
@@ -103,7 +115,7 @@ def _role_table(summary: Summary) -> Table:
     _add_cost_columns(table)
     table.add_column("wall", justify="right")
     for role, cost in summary.cost_by_role.items():
-        table.add_row(role, *_cost_cells(cost), f"{cost.wall_s:,.1f}s")
+        table.add_row(_data(role), *_cost_cells(cost), f"{cost.wall_s:,.1f}s")
     return table
 
 
@@ -129,8 +141,14 @@ def _errors(summary: Summary) -> RenderableType:
     table = _table("Errors (neither pass nor fail; the same command plays these tasks again)", "task")
     table.add_column("what happened")
     for task, message in summary.errors:
-        table.add_row(task, message)
+        table.add_row(_data(task), _data(message))
     return table
+
+
+def _data(text: str, style: str = "") -> Text:
+    """Recorded text as it stands: nothing in it is markup, or a command to the terminal."""
+    shown = (char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+    return Text("".join(shown), style=style)
 
 
 def _table(title: str, first: str) -> Table:

@@ -1,6 +1,7 @@
 """Programming problems: the model writes a function, hidden tests judge it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ from envs.programming.selftests import parse_tests
 from envs.sandbox import Sandbox
 
 _STARTER = "starter"
+_MAX_SECONDS = 3600
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -40,8 +44,8 @@ class ProgrammingEnv:
         dataset: Hub id, used where `data` is empty.
         revision: Commit of the hub's data set.
         split: Split of the hub's data set.
-        test_seconds: CPU seconds for each of the agent's own tests, at least 1.
-        score_seconds: CPU seconds for the hidden tests of one problem, at least 1.
+        test_seconds: CPU seconds for each of the agent's own tests, from 1 to 3600.
+        score_seconds: CPU seconds for the hidden tests of one problem, from 1 to 3600.
         sandbox: Where programs run.
     """
 
@@ -57,8 +61,8 @@ class ProgrammingEnv:
         if not self.data and not self.dataset:
             raise ValueError("data: must be a file or folder where dataset is empty, got ''")
         for name in ("test_seconds", "score_seconds"):
-            if (value := getattr(self, name)) < 1:
-                raise ValueError(f"{name}: must be at least 1, got {value}")
+            if not 1 <= (value := getattr(self, name)) <= _MAX_SECONDS:
+                raise ValueError(f"{name}: must be from 1 to {_MAX_SECONDS}, got {value}")
 
     @property
     def name(self) -> str:
@@ -83,13 +87,16 @@ class ProgrammingEnv:
         """A blank sheet for one trial."""
         yield ProgrammingSession(self, self._problems[task.id])
 
+    def check_outcome(self, task: Task, outcome: Outcome) -> None:
+        """Raise DataError when the outcome is not {"code": TEXT}."""
+        if list(outcome) != ["code"] or not isinstance(outcome["code"], str):
+            raise DataError(f'{task.id}: an outcome must be {{"code": TEXT}}, got {str(dict(outcome))[:80]}')
+
     async def score(self, task: Task, outcome: Outcome) -> Score:
         """Run the hidden tests once. Raises DataError when the outcome is not {"code": TEXT}."""
-        code = outcome.get("code")
-        if not isinstance(code, str) or len(outcome) != 1:
-            raise DataError(f'{task.id}: an outcome must be {{"code": TEXT}}, got {str(dict(outcome))[:80]}')
+        self.check_outcome(task, outcome)
         problem = self._problems[task.id]
-        report = await self.run(problem, code, [problem.hidden_test()], self.score_seconds)
+        report = await self.run(problem, outcome["code"], [problem.hidden_test()], self.score_seconds)
         result = report.results[0]
         detail = {
             "ended": result.ended,
@@ -101,10 +108,18 @@ class ProgrammingEnv:
         return Score(float(result.passed), result.passed, detail)
 
     async def run(self, problem: Problem, code: str, tests: Sequence[str], seconds: float) -> jail.Report:
-        """Run a solution against tests in the sandbox. Raises EnvironmentFault when no jail starts."""
+        """Run a solution against tests in the sandbox, those of earlier problems first.
+
+        Raises:
+            EnvironmentFault: No jail starts.
+        """
         try:
             return await self.sandbox.run(
-                problem.program(code), tests, names=[problem.entry_point], seconds=seconds
+                problem.program(code),
+                tests,
+                names=[problem.entry_point],
+                seconds=seconds,
+                priority=self._positions[problem.id],
             )
         except jail.SandboxFault as fault:
             raise EnvironmentFault(str(fault)) from None
@@ -112,6 +127,8 @@ class ProgrammingEnv:
     async def __aenter__(self) -> Self:
         """Read the problems and prove the sandbox. Raises DataError and SandboxUnavailable."""
         await asyncio.to_thread(lambda: self._problems)
+        if self.sandbox.kind == "unsafe":
+            _log.warning("env.sandbox.kind=unsafe: generated code runs unprotected, with your rights")
         try:
             await self.sandbox.__aenter__()
         except jail.SandboxUnavailable as error:
@@ -128,9 +145,9 @@ class ProgrammingEnv:
     @cached_property
     def _records(self) -> Records:
         if self.data == _STARTER:
-            return load_files(Path(__file__).with_name("starter.jsonl"))
+            return load_files(Path(__file__).with_name("starter.jsonl"), "env.data")
         if self.data:
-            return load_files(Path(self.data))
+            return load_files(Path(self.data), "env.data")
         return load_hub(self.dataset, self.revision, self.split)
 
     @cached_property
@@ -138,6 +155,10 @@ class ProgrammingEnv:
         return {
             record.text("task_id"): Problem.from_record(record) for record in unique(self._records, "task_id")
         }
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {name: position for position, name in enumerate(self._problems)}
 
 
 class ProgrammingSession:

@@ -10,16 +10,34 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from envs.programming.problem import Problem
-from envs.programming.source import compile_error, find_function, first_line, names_in, parse, valid_start
+from envs.programming.source import (
+    compile_error,
+    find_function,
+    first_line,
+    lines_of,
+    names_in,
+    parse,
+    statement_source,
+    storable,
+    unparse,
+    valid_start,
+    whole_lines,
+)
 
 _FENCE = re.compile(r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=mark)|\Z)", re.M | re.S)
 _TAGS = re.compile(r"(?:\[PYTHON\]|<(?:solution|execute|code)>)(?P<code>.*?)(?:\[/PYTHON\]|</\w+>|\Z)", re.S)
 _TURNS = re.compile(r"<\|\w+\|>|</s>|^(?:Human|User):", re.M)
 _THINKING = re.compile(r"\A.*</think>", re.S)
 _CODE_LINE = re.compile(r"^[ \t]*(?:(?:def|class|async def|import|from)[ ]\w|@\w)", re.M)
-_MAX_STARTS = 10
+
+_MAX_REPLY = 200_000  # characters of a reply that are looked at, after its thinking
+_MAX_SPLITS = 100
+_MAX_TURNS = 4  # the model's own, and some that it has made up
+_MAX_BLOCKS = 20  # the last ones of a turn
+_MAX_STARTS = 5  # lines of a turn where code may begin
 
 _ODD_SPACES = str.maketrans({"\ufeff": "", "\u200b": "", "\u00a0": " "})
 _CURLY_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
@@ -40,10 +58,10 @@ class Extraction:
 
 def extract(reply: str, problem: Problem) -> Extraction:
     """The program in a reply to a problem."""
-    text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_ODD_SPACES)
-    text = _THINKING.sub("", text)
+    text = storable(whole_lines(_THINKING.sub("", reply), _MAX_REPLY))
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_ODD_SPACES)
     for variant in dict.fromkeys((text, text.translate(_CURLY_QUOTES))):
-        for turn in _TURNS.split(variant):
+        for turn in _turns(variant):
             blocks = _blocks(turn)
             for code in (
                 _function(blocks, problem),
@@ -55,10 +73,17 @@ def extract(reply: str, problem: Problem) -> Extraction:
     return _guess(_blocks(text), text, problem)
 
 
+def _turns(text: str) -> Iterator[str]:
+    """The first turns of a conversation that have any text."""
+    turns = _TURNS.split(text, _MAX_SPLITS)
+    return islice((turn for turn in turns if turn.strip()), _MAX_TURNS)
+
+
 def _blocks(text: str) -> list[str]:
-    """The marked pieces of code, dedented, in order."""
-    found = [*_FENCE.finditer(text), *_TAGS.finditer(text)]
-    return [textwrap.dedent(match["code"]) for match in sorted(found, key=lambda match: match.start())]
+    """The last marked pieces of code, dedented, in order."""
+    found = [match for marks in (_FENCE, _TAGS) for match in marks.finditer(text) if match["code"].strip()]
+    found.sort(key=lambda match: match.start())
+    return [textwrap.dedent(match["code"]) for match in found[-_MAX_BLOCKS:]]
 
 
 def _function(blocks: Sequence[str], problem: Problem) -> str:
@@ -84,7 +109,8 @@ def _body(pieces: Sequence[str], problem: Problem) -> str:
     for piece in pieces:
         body = piece.strip("\n")
         as_is, first_line_short = body, "    " + body.lstrip()
-        for continuation in (as_is, first_line_short, textwrap.indent(textwrap.dedent(body), "    ")):
+        indented = textwrap.indent(textwrap.dedent(body), "    ")
+        for continuation in dict.fromkeys((as_is, first_line_short, indented)):
             if code := _solution(head + continuation, problem):
                 return code
     return ""
@@ -92,6 +118,8 @@ def _body(pieces: Sequence[str], problem: Problem) -> str:
 
 def _solution(text: str, problem: Problem) -> str:
     """The text up to the end of its valid Python, without demonstrations; empty if that is no solution."""
+    if not re.search(rf"\bdef\s+{re.escape(problem.entry_point)}\b", text):
+        return ""
     code, rest = valid_start(text)
     tree = parse(code)
     function = tree and find_function(tree, problem.entry_point)
@@ -115,13 +143,14 @@ def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def _without_demonstrations(code: str, tree: ast.Module, name: str) -> str:
     """The code without the top-level statements that only try it out, which may fail or never end."""
-    lines = code.splitlines()
+    lines = lines_of(code)
     kept: set[int] = set()
     dropped: set[int] = set()
     for node in tree.body:
         span = range(first_line(node) - 1, node.end_lineno or node.lineno)
         (dropped if _is_demonstration(node, name) else kept).update(span)
-    return "\n".join("" if i in dropped - kept else line for i, line in enumerate(lines)).strip("\n") + "\n"
+    dropped -= kept
+    return "".join("\n" if i in dropped else line for i, line in enumerate(lines)).strip("\n") + "\n"
 
 
 def _is_demonstration(node: ast.stmt, name: str) -> bool:
@@ -138,7 +167,7 @@ def _is_demonstration(node: ast.stmt, name: str) -> bool:
 
 def _with_helpers(code: str, blocks: Sequence[str]) -> str:
     """The code, preceded by functions and imports of other blocks that it names but lacks."""
-    tree = ast.parse(code)
+    tree = parse(code) or ast.Module([], [])
     have = {name for node in tree.body for name in _bound(node)}
     wanted = set(names_in(tree)) - have
     helpers = []
@@ -147,7 +176,8 @@ def _with_helpers(code: str, blocks: Sequence[str]) -> str:
         for node in other.body if other else ():
             names = set(_bound(node))
             if names & wanted and not names & have:
-                helpers.append(ast.unparse(node))
+                is_import = isinstance(node, ast.Import | ast.ImportFrom)  # which may share its line
+                helpers.append(unparse(node) if is_import else statement_source(block, node))
                 have |= names
     return "\n\n".join([*helpers, code])
 
@@ -168,5 +198,6 @@ def _guess(blocks: Sequence[str], text: str, problem: Problem) -> Extraction:
     if not code.strip():
         return Extraction("", "The reply has no code.")
     if error := compile_error(code):
-        return Extraction(code, f"SyntaxError: {error.msg} (line {error.lineno})")
+        where = f" (line {error.lineno})" if error.lineno else ""
+        return Extraction(code, f"SyntaxError: {error.msg}{where}")
     return Extraction(code, f"The reply has no complete function named {problem.entry_point}.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from envs.base import DataError
 from envs.data import Record
-from envs.programming.source import defines, find_function, first_line, parse
+from envs.programming.source import defines, find_function, first_line, lines_of, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,10 @@ class Problem:
         given = _given(prompt, entry_point)
         if given is None:
             raise DataError(f"{record.place}: field 'prompt' must define {entry_point!r}, as valid Python")
-        return cls(record.text("task_id"), prompt, entry_point, record.text("test"), given)
+        test = record.text("test")
+        if not _has_check(test):
+            raise DataError(f"{record.place}: field 'test' must define check(candidate), as valid Python")
+        return cls(record.text("task_id"), prompt, entry_point, test, given)
 
     def program(self, code: str) -> str:
         """The whole program for a solution that is either a full function or only its body."""
@@ -52,16 +55,22 @@ def _given(prompt: str, entry_point: str) -> str | None:
     function = tree and find_function(tree, entry_point)
     if not function:
         return None
-    return "".join(prompt.splitlines(keepends=True)[: first_line(function) - 1])
+    return "".join(lines_of(prompt)[: first_line(function) - 1])
+
+
+def _has_check(test: str) -> bool:
+    tree = parse(test, limit=None)
+    check = tree and find_function(tree, "check")
+    return isinstance(check, ast.FunctionDef) and bool(check.args.posonlyargs + check.args.args)
 
 
 def _split_future(code: str) -> tuple[str, str]:
     """The `from __future__` imports, which must come first in a program, and everything else."""
     tree = parse(code)
-    lines = code.splitlines(keepends=True)
+    lines = lines_of(code)
     future = []
     for node in tree.body if tree else ():
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             future.append(ast.unparse(node) + "\n")
-            lines[node.lineno - 1] = "\n"
+            lines[node.lineno - 1 : node.end_lineno] = ["\n"] * (1 + (node.end_lineno or 0) - node.lineno)
     return "".join(future), "".join(lines)

@@ -4,13 +4,17 @@ import ast
 import builtins
 import re
 from collections.abc import Iterator
+from itertools import islice, pairwise
 
-from envs.programming.source import names_in, parse
+from envs.programming.source import names_in, parse, storable, unparse, whole_lines
+from envs.programming.tautology import asserted, truth
 
 _ASSERT = re.compile(r"^[ \t>*`.)\d-]*(?=assert\b)", re.M)
 _IMPORT = re.compile(r"^[ \t]*((?:import|from)[ ]\w[^\n;]*)", re.M)
-_MAX_LINES = 20
-_MAX_TEST = 2000
+_MAX_REPLY = 200_000  # characters of a reply that are looked at
+_MAX_STATEMENTS = 100  # asserts that are tried, and imports
+_MAX_LINES = 15  # of one assert
+_MAX_TEST = 2000  # characters of one assert
 
 _MODULES = (
     *("cmath", "collections", "datetime", "decimal", "fractions", "functools", "heapq", "itertools", "math"),
@@ -26,35 +30,42 @@ _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("__"
 def parse_tests(reply: str, entry_point: str) -> tuple[str, ...]:
     """The usable tests of a reply, in order, without duplicates.
 
-    A usable test is one `assert` that calls the function under test, and otherwise names nothing but builtins
-    and harmless modules, whose imports come with it. Messages are dropped. Asserts inside test functions
-    count if they need nothing from around them.
+    A usable test is one `assert` that calls the function under test, can fail, and otherwise names nothing
+    but builtins and harmless modules, whose imports come with it. Messages are dropped. Asserts inside test
+    functions count if they need nothing from around them.
 
     Args:
         reply: What the model wrote: code, fenced or not, or text with code in it.
         entry_point: Name of the function under test.
     """
-    imports = dict(_imports(reply))
-    found = (_test(node, entry_point, imports) for node in _asserts(reply))
+    text = storable(whole_lines(reply, _MAX_REPLY)).replace("\r\n", "\n").replace("\r", "\n")
+    imports = dict(_imports(text))
+    found = (_test(node, entry_point, imports) for node in _asserts(text))
     return tuple(dict.fromkeys(test for test in found if test))
 
 
-def _asserts(reply: str) -> Iterator[ast.Assert]:
-    text = reply.replace("\r\n", "\n").replace("\r", "\n")
-    for match in _ASSERT.finditer(text):
-        lines = text[match.end() :].split("\n", _MAX_LINES)[:_MAX_LINES]
-        for count in range(1, len(lines) + 1):
-            tree = parse("\n".join(lines[:count]).rstrip("` "))
-            if tree and isinstance(tree.body[0], ast.Assert):
-                yield tree.body[0]
-                break
+def _asserts(text: str) -> Iterator[ast.Assert]:
+    starts = [match.end() for match in islice(_ASSERT.finditer(text), _MAX_STATEMENTS)]
+    for start, end in pairwise([*starts, len(text)]):
+        if node := _first_assert(whole_lines(text[start:end], _MAX_TEST)):
+            yield node
 
 
-def _imports(reply: str) -> Iterator[tuple[str, str]]:
+def _first_assert(text: str) -> ast.Assert | None:
+    """The assert that begins a text, on as few lines as are valid Python."""
+    lines = text.split("\n", _MAX_LINES)[:_MAX_LINES]
+    for count in range(1, len(lines) + 1):
+        tree = parse("\n".join(lines[:count]).rstrip("` "))
+        if tree and tree.body and isinstance(tree.body[0], ast.Assert):
+            return tree.body[0]
+    return None
+
+
+def _imports(text: str) -> Iterator[tuple[str, str]]:
     """Names that imports of harmless modules bind, with a statement that binds each."""
     for module in _MODULES:
         yield module, f"import {module}"
-    for match in _IMPORT.finditer(reply):
+    for match in islice(_IMPORT.finditer(text), _MAX_STATEMENTS):
         tree = parse(match[1].strip())
         for node in tree.body if tree else ():
             if not isinstance(node, ast.Import | ast.ImportFrom):
@@ -72,22 +83,27 @@ def _imports(reply: str) -> Iterator[tuple[str, str]]:
 
 def _test(node: ast.Assert, entry_point: str, imports: dict[str, str]) -> str:
     """The test's source; empty where it is of no use."""
-    parts = list(ast.walk(node.test))
+    test = asserted(node.test)
+    source = unparse(test)
+    if not source or len(source) > _MAX_TEST or truth(test) is not None:
+        return ""
+    parts = list(ast.walk(test))
     calls = {part.func.id for part in parts if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)}
     if entry_point not in calls or any(map(_is_forbidden, parts)):
         return ""
     own = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     own |= {part.arg for part in parts if isinstance(part, ast.arg)}
-    others = set(names_in(node.test)) - own - {entry_point}
-    needed = sorted({imports[name] for name in others - _BUILTINS if name in imports})
-    if others - _BUILTINS - imports.keys():
+    others = set(names_in(test)) - own - {entry_point}
+    if entry_point in own or others - _BUILTINS - imports.keys():
         return ""
-    test = "\n".join([*needed, f"assert {ast.unparse(node.test)}"])
-    return test if len(test) <= _MAX_TEST else ""
+    needed = sorted({imports[name] for name in others - _BUILTINS if name in imports})
+    return "\n".join([*needed, f"assert {source}"])
 
 
 def _is_forbidden(part: ast.AST) -> bool:
-    """Placeholders, private attributes, and what cannot stand in a test of one line."""
+    """Placeholders, private attributes, loops over nothing, and what cannot stand in a test of one line."""
+    if isinstance(part, ast.comprehension):
+        return truth(part.iter) is False
     if isinstance(part, ast.Constant):
         return part.value is Ellipsis
     if isinstance(part, ast.Attribute):

@@ -1,6 +1,5 @@
 """Runs a program against tests so that the program cannot forge its verdict."""
 
-import asyncio
 import compileall
 import math
 import os
@@ -19,8 +18,9 @@ from envs.sandbox.errors import SandboxFault, SandboxUnavailable
 from envs.sandbox.jails import Kind
 from envs.sandbox.pair import PairMaker
 from envs.sandbox.report import Report, Result
+from envs.sandbox.slots import Slots
 
-_MAX_SLOTS = 64
+_RANGES = {"memory_mb": (64, 1 << 20), "patience": (1, 100), "slots": (0, 64)}
 
 
 @dataclass
@@ -29,11 +29,11 @@ class Sandbox:
 
     Attributes:
         kind: "bwrap" isolates with bubblewrap. "unsafe" runs code with the rights of this process.
-        memory_mb: Memory of a program, in MB, at least 64: the address space of each of its processes, and
-            what they have in use together.
+        memory_mb: Memory of a program, in MB, from 64 to 1048576: the address space of each of its processes,
+            and what they have in use together.
         patience: Wall-clock seconds that a test may take for each second of CPU time that it is allowed, so
-            that a busy machine is not mistaken for a slow program. At least 1.
-        slots: Runs at a time; 0 for one per CPU that this process may use.
+            that a busy machine is not mistaken for a slow program. From 1 to 100.
+        slots: Runs at a time, at most 64; 0 for one per CPU that this process may use.
     """
 
     kind: Kind = "bwrap"
@@ -41,19 +41,16 @@ class Sandbox:
     patience: float = 3.0
     slots: int = 0
 
-    _free: asyncio.Queue[int] = field(init=False, repr=False, compare=False)
+    _slots: Slots = field(init=False, repr=False, compare=False)
     _pairs: PairMaker = field(init=False, repr=False, compare=False)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind: must be bwrap or unsafe, got {self.kind!r}")
-        if self.memory_mb < 64:
-            raise ValueError(f"memory_mb: must be at least 64, got {self.memory_mb}")
-        if self.patience < 1:
-            raise ValueError(f"patience: must be at least 1, got {self.patience}")
-        if not 0 <= self.slots <= _MAX_SLOTS:
-            raise ValueError(f"slots: must be from 0 to {_MAX_SLOTS}, got {self.slots}")
+        for name, (low, high) in _RANGES.items():
+            if not low <= (value := getattr(self, name)) <= high:
+                raise ValueError(f"{name}: must be from {low} to {high}, got {value}")
 
     async def __aenter__(self) -> Self:
         """Lay out the jail's own files and try it. Raises SandboxUnavailable."""
@@ -61,9 +58,7 @@ class Sandbox:
         try:
             _lay_out(stage)
             self._pairs = PairMaker(self.kind, stage, self.memory_mb)
-            self._free = asyncio.Queue()
-            for slot in range(self.slots or len(os.sched_getaffinity(0))):
-                self._free.put_nowait(slot)
+            self._slots = Slots(self.slots or min(len(os.sched_getaffinity(0)), _RANGES["slots"][1]))
             if self.kind != "unsafe":
                 await self._prove()
         except BaseException:
@@ -77,15 +72,23 @@ class Sandbox:
         await self._stack.aclose()
 
     async def run(
-        self, program: str, tests: Sequence[str], *, names: Sequence[str], seconds: float = 5.0
+        self,
+        program: str,
+        tests: Sequence[str],
+        *,
+        names: Sequence[str],
+        seconds: float = 5.0,
+        priority: int = 0,
     ) -> Report:
         """Load the program afresh for each test and run the test against it.
 
         Args:
             program: Untrusted source. It sees no test and no expected value.
-            tests: Sources that raise unless all is well. They see what `names` says of the program.
+            tests: Sources that raise unless all is well. They see what `names` says of the program. One that
+                has called none of it has failed.
             names: The program's functions that the tests may call.
             seconds: CPU time for each test, rounded up to whole seconds.
+            priority: Of the runs that wait for a slot, the one with the lowest is next.
 
         Returns:
             A result for every test, in order. One that hangs or dies does not touch the others.
@@ -95,17 +98,14 @@ class Sandbox:
         """
         limit = math.ceil(seconds)
         results: list[Result] = []
-        slot = await self._free.get()
-        began = time.monotonic()
-        try:
+        async with self._slots.hold(priority) as slot:
+            began = time.monotonic()
             while len(results) < len(tests):
                 rest = list(tests[len(results) :])
                 work = {"program": program, "names": list(names), "tests": rest, "seconds": limit}
                 async with self._pairs.open(slot, work) as pair:
                     results += await pair.results(len(rest), limit * self.patience)
-        finally:
-            self._free.put_nowait(slot)
-        return Report(tuple(results), time.monotonic() - began, self.kind)
+            return Report(tuple(results), time.monotonic() - began, self.kind)
 
     async def _prove(self) -> None:
         try:

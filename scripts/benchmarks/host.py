@@ -10,12 +10,12 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from rich.table import Table
 
@@ -98,6 +98,7 @@ class NeverPasses:
     """Fails every trial after asking for tests, so that every role is asked."""
 
     oracle: ClassVar[bool] = False
+    templates: ClassVar[Mapping[str, Mapping[str, Any]]] = {"test_writer": {"max_tests": 6}}
 
     async def judge(self, attempt: Attempt) -> Verdict:
         """Fail."""

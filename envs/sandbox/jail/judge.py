@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+NEVER_CALLED = "the test never called the function"
+"""Such a test has shown nothing, whatever it asserts."""
+
+
 def main() -> None:
     """Run the tests in turn, up to one that costs us the program.
 
@@ -52,7 +56,7 @@ def run_test(candidate: Candidate, program: str, names: list[str], test: str) ->
         seed_random(test)
         candidate.load(program)
         exec(compile(test, "<test>", "exec"), namespace(candidate, names))
-        ended, detail = "passed", ""
+        ended, detail = ("passed", "") if candidate.called else ("failed", NEVER_CALLED)
     except CandidateLost:
         ended, detail = "died", candidate.lost
     except AssertionError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import signal
 
-from .wire import MAX_REPR, Disconnected, Wire, WireError, decode, encode, show, show_error
+from .wire import Disconnected, Wire, WireError, decode, encode, show, show_error, tidy
 
 TYPE_CHECKING = False  # importing typing for it would be a tenth of the start-up time
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class Candidate:
     """The program under test, loaded afresh for one test.
 
     Attributes:
+        called: Whether the test has called any of the program's functions.
         last: What came out of the latest call, to explain a failure; empty before the first.
         lost: Why nothing more can be asked of the program; empty while all is well.
         out_of_time: Whether it was lost to its limit of CPU time.
@@ -29,6 +30,7 @@ class Candidate:
     def __init__(self, wire: Wire, seconds: int) -> None:
         self._wire = wire
         self._seconds = seconds
+        self.called = False
         self.last = ""
         self.lost = ""
         self.out_of_time = False
@@ -40,7 +42,9 @@ class Candidate:
 
     def call(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call one of the program's functions and bring back what it did to lists, dicts and sets."""
-        value, after = self._ask({"op": "call", "name": name, "args": encode(args), "kwargs": encode(kwargs)})
+        request = {"op": "call", "name": name, "args": encode(args), "kwargs": encode(kwargs)}
+        self.called = True
+        value, after = self._ask(request)
         merge((args, kwargs), after)
         self.last = f"got {show(value)}"
         return value
@@ -96,7 +100,7 @@ class Candidate:
             self.lost = f"the program ended with exit status {code}"
 
     def _rebuild(self, raised: dict[str, Any]) -> Exception:
-        self.last = str(raised["text"])[:MAX_REPR]
+        self.last = tidy(str(raised["text"]))
         kind = vars(builtins).get(raised["kind"])
         if isinstance(kind, type) and issubclass(kind, Exception):
             try:

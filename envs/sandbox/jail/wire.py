@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from itertools import islice
 
 TYPE_CHECKING = False  # importing typing for it would be a tenth of the start-up time
@@ -23,6 +24,8 @@ MAX_HEX_DIGITS = 1 << 18
 MAX_ITEMS = 1 << 20
 MAX_REPR = 200
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
+
 
 class WireError(Exception):
     """The other side broke the protocol, or a value is too large or too deep to cross."""
@@ -36,7 +39,7 @@ class Opaque:
     """Stands for a value of a type that doesn't cross. Equal to nothing but itself."""
 
     def __init__(self, text: str) -> None:
-        self._text = text[:MAX_REPR]
+        self._text = tidy(text)
 
     def __repr__(self) -> str:
         return self._text
@@ -160,13 +163,22 @@ _DECODERS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
-def show(value: object, limit: int = MAX_REPR) -> str:
+def tidy(text: str) -> str:
+    """A text for reports: short, storable (without lone surrogates), and without addresses in memory.
+
+    An address differs from run to run, and so would every prompt that quotes it.
+    """
+    text = _ADDRESS.sub("", text[: 20 * MAX_REPR]).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= MAX_REPR else text[: MAX_REPR - 1] + "…"
+
+
+def show(value: object) -> str:
     """A short `repr` that cannot fail."""
     try:
         text = repr(value)
     except BaseException as error:  # a repr of the candidate's own may do anything
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return tidy(text)
 
 
 def show_error(error: BaseException) -> str:
@@ -175,5 +187,4 @@ def show_error(error: BaseException) -> str:
         text = str(error)
     except BaseException:  # a __str__ of the candidate's own may do anything
         text = "…"
-    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return line if len(line) <= MAX_REPR else line[: MAX_REPR - 1] + "…"
+    return tidy(f"{type(error).__name__}: {text}" if text else type(error).__name__)

@@ -59,6 +59,11 @@ async def test_the_line_that_fits_most_closely_answers(tmp_path: Path, ask: Ask)
         ({"role": "actor", "text": "x", "trail": 1}, "trail: unknown"),
         ({"role": "actor", "text": "x", "trial": "1"}, "trial: must be int, got '1'"),
         ({"role": "actor", "text": "again"}, "answers the same call"),
+        ({"role": "actor", "text": "x", "trial": 0}, "trial: must be 1 or more, got 0"),
+        ({"role": "actor", "text": "x", "trial": True}, "trial: must be int, got True"),
+        ({"role": "actor", "text": "x", "step": -1}, "step: must be 0 or more, got -1"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"role": "actor", "text": ' + "1" * 5000 + "}", "not valid JSON"),
     ],
 )
 async def test_a_malformed_line_is_named(tmp_path: Path, line: Any, message: str) -> None:
@@ -67,11 +72,24 @@ async def test_a_malformed_line_is_named(tmp_path: Path, line: Any, message: str
         async with FakeBackend(script=script).load(SPEC, seed=0):
             pass
     assert message in str(caught.value)
+    with pytest.raises(ConfigError) as before:
+        FakeBackend(script=script).tokenizer(SPEC)
+    assert str(before.value) == str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+async def test_only_a_newline_ends_a_line(tmp_path: Path, ask: Ask) -> None:
+    text = "one\u2028two\x85three\x0cfour"
+    script = tmp_path / "script.jsonl"
+    script.write_text(json.dumps({"role": "actor", "text": text}, ensure_ascii=False) + "\r\n")
+    async with FakeBackend(script=str(script)).load(SPEC, seed=0) as model:
+        assert (await model.complete(ask(tag=Tag("t", 1, "actor")))).text == text
 
 
 def test_a_missing_script_is_named_before_anything_is_loaded() -> None:
-    with pytest.raises(ConfigError, match=r"backend.script: cannot read nowhere.jsonl"):
-        FakeBackend(script="nowhere.jsonl").fingerprint(SPEC)
+    for touch in (FakeBackend.fingerprint, FakeBackend.tokenizer):
+        with pytest.raises(ConfigError, match=r"backend.script: cannot read nowhere.jsonl"):
+            touch(FakeBackend(script="nowhere.jsonl"), SPEC)
 
 
 def test_the_fingerprint_follows_the_scripts_content(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ContextFull, ReplayMismatch
+from engine import store
+from engine.errors import ConfigError, ContextFull, RecordError, ReplayMismatch
 from engine.inference import replay
 from engine.inference.base import ModelSpec
 from engine.inference.replay import ReplayBackend
@@ -62,6 +63,17 @@ async def test_a_missing_call_is_a_mismatch_unless_it_could_not_have_been_made(a
             await model.complete(ask("short", Sampling(max_tokens=64), tag=missing))
         with pytest.raises(ContextFull):
             await model.complete(ask("long" * 99, Sampling(max_tokens=64), tag=missing))
+
+
+def test_a_run_that_cannot_be_replayed_is_found_with_its_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "recorded_calls", store.recorded_calls)
+    with pytest.raises(RecordError, match=r"is no run directory"):
+        ReplayBackend(str(tmp_path)).tokenizer(SPEC)
+    monkeypatch.setattr(replay, "recorded_calls", lambda run: iter(()))
+    with pytest.raises(ConfigError, match=r"backend\.run: .* holds no recorded call"):
+        ReplayBackend(str(tmp_path)).tokenizer(SPEC)
 
 
 def test_the_fingerprint_is_the_runs_name_wherever_it_lies() -> None:

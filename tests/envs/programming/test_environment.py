@@ -1,4 +1,7 @@
+import asyncio
 import json
+import logging
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +124,18 @@ async def test_an_outcome_of_the_wrong_form_is_refused(env: ProgrammingEnv, outc
             [{**ROW, "entry_point": "volume"}],
             "data.jsonl:1: field 'prompt' must define 'volume', as valid Python",
         ),
+        *(
+            ([ROW, {**ROW, "task_id": "T/1", "test": test}], "data.jsonl:2: field 'test' must define check")
+            for test in (
+                "",
+                "def check(c:\n",
+                "def test(c): pass",
+                "def check(): pass",
+                "check = 1",
+                "x = '\0'",
+            )
+        ),
+        ([{**ROW, "prompt": "\ud800"}], r"data.jsonl:1: holds '\\ud800', half of a surrogate pair"),
     ],
 )
 def test_bad_data_is_named_with_file_and_line(
@@ -130,8 +145,39 @@ def test_bad_data_is_named_with_file_and_line(
         ProgrammingEnv(data=write(tmp_path / "data.jsonl", *rows)).tasks()
 
 
+def test_a_missing_file_is_named_with_its_option(tmp_path: Path) -> None:
+    complaint = rf"^env.data: {tmp_path}/none.jsonl does not exist; give a JSONL file"
+    with pytest.raises(DataError, match=complaint):
+        ProgrammingEnv(data=f"{tmp_path}/none.jsonl").tasks()
+
+
+def test_a_long_hidden_test_is_no_bad_one(tmp_path: Path) -> None:
+    row = {**ROW, "test": ROW["test"] + f"    assert '{'x' * 100_000}'\n"}
+    assert len(ProgrammingEnv(data=write(tmp_path / "data.jsonl", row)).tasks()) == 1
+
+
+async def test_a_hidden_test_that_calls_nothing_is_not_passed(tmp_path: Path) -> None:
+    row = {**ROW, "test": "def check(candidate):\n    assert callable(candidate)\n"}
+    async with ProgrammingEnv(data=write(tmp_path / "data.jsonl", row)) as env:
+        score = await env.score(env.tasks()[0], {"code": ROW["canonical_solution"]})
+    assert (score.correct, score.detail["error"]) == (False, "the test never called the function")
+
+
+async def test_runs_of_earlier_tasks_come_first(tmp_path: Path) -> None:
+    rows = [{**ROW, "task_id": f"T/{number}"} for number in range(4)]
+    order: list[str] = []
+
+    async def score(env: ProgrammingEnv, number: int) -> None:
+        await env.score(env.tasks()[number], {"code": ROW["canonical_solution"]})
+        order.append(f"T/{number}")
+
+    async with ProgrammingEnv(data=write(tmp_path / "data.jsonl", *rows), sandbox=Sandbox(slots=1)) as env:
+        await asyncio.gather(*(score(env, number) for number in (3, 2, 0, 1)))
+    assert order == ["T/3", "T/0", "T/1", "T/2"]  # the first to come finds the slot free
+
+
 async def test_without_a_sandbox_it_says_what_can_be_done(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     complaint = (
@@ -142,14 +188,20 @@ async def test_without_a_sandbox_it_says_what_can_be_done(
     async with ProgrammingEnv(data="starter", sandbox=Sandbox(kind="unsafe")) as env:
         score = await env.score(env.tasks()[0], {"code": ""})
     assert score.detail["sandbox"] == "unsafe"
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert warning.getMessage().startswith("env.sandbox.kind=unsafe: generated code runs unprotected")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"dataset": ""}, "data: must be a file or folder where dataset is empty, got ''"),
-        ({"test_seconds": 0}, "test_seconds: must be at least 1, got 0"),
-        ({"score_seconds": -1}, "score_seconds: must be at least 1, got -1"),
+        ({"test_seconds": 0}, "test_seconds: must be from 1 to 3600, got 0"),
+        ({"test_seconds": math.nan}, "test_seconds: must be from 1 to 3600, got nan"),
+        ({"score_seconds": -1}, "score_seconds: must be from 1 to 3600, got -1"),
+        ({"score_seconds": math.inf}, "score_seconds: must be from 1 to 3600, got inf"),
+        ({"score_seconds": 3601}, "score_seconds: must be from 1 to 3600, got 3601"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:

@@ -121,6 +121,44 @@ async def test_failures_are_explained(
     assert await ended(sandbox, program, test) == expected
 
 
+@pytest.mark.parametrize(
+    ("program", "detail"),
+    [
+        ("def f(): return object()", "got <object object>"),
+        ("def f(): return [lambda: 0]", "got [<function f.<locals>.<lambda>>]"),
+        ("def f(): raise ValueError(object())", "ValueError: <object object>"),
+        ("def f(): raise ValueError('\\ud800')", "ValueError: \\ud800"),
+        ("class R:\n def __repr__(self): return '\\ud800'\ndef f(): return R()", "got \\ud800"),
+    ],
+)
+@in_module_loop
+async def test_details_are_the_same_every_time_and_can_be_stored(
+    sandbox: Sandbox, program: str, detail: str
+) -> None:
+    assert (await ended(sandbox, program, "assert f() == 1"))[1] == detail
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        *("pass", "assert f", "assert callable(f)", "assert [f(x) for x in []] == []", "assert lambda: f(1)"),
+        *("def check(c): pass\ncheck(f)", "def check(c):\n  if False: c(1)\ncheck(f)", "assert True or f(1)"),
+        "x = []\nfor _ in range(300): x = [x]\ntry: f(x)\nexcept Exception: pass",
+    ],
+)
+@in_module_loop
+async def test_a_test_that_calls_nothing_has_shown_nothing(sandbox: Sandbox, test: str) -> None:
+    expected = ("failed", "the test never called the function")
+    assert await ended(sandbox, "def f(x): return x", test) == expected
+
+
+@pytest.mark.parametrize("test", ["f(1)", "assert [f(x) for x in [1]]", "try: f(0)\nexcept ValueError: pass"])
+@in_module_loop
+async def test_one_call_is_enough(sandbox: Sandbox, test: str) -> None:
+    program = "def f(x):\n if x == 0: raise ValueError\n return x"
+    assert await ended(sandbox, program, test) == ("passed", "")
+
+
 @in_module_loop
 async def test_cpu_time_is_limited(sandbox: Sandbox) -> None:
     report = await sandbox.run("def f():\n while True: pass", ["f()"], names=["f"], seconds=1)
@@ -208,8 +246,11 @@ async def test_a_bubblewrap_that_does_not_isolate_is_refused(
     ("options", "message"),
     [
         ({"kind": "docker"}, "kind: must be bwrap or unsafe, got 'docker'"),
-        ({"memory_mb": 1}, "memory_mb: must be at least 64, got 1"),
-        ({"patience": 0.5}, "patience: must be at least 1, got 0.5"),
+        ({"memory_mb": 1}, "memory_mb: must be from 64 to 1048576, got 1"),
+        ({"memory_mb": 1 << 21}, "memory_mb: must be from 64 to 1048576, got 2097152"),
+        ({"patience": 0.5}, "patience: must be from 1 to 100, got 0.5"),
+        ({"patience": math.inf}, "patience: must be from 1 to 100, got inf"),
+        ({"patience": math.nan}, "patience: must be from 1 to 100, got nan"),
         ({"slots": -1}, "slots: must be from 0 to 64, got -1"),
     ],
 )

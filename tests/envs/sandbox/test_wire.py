@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from envs.sandbox.jail import wire
 from envs.sandbox.jail.remote import merge
-from envs.sandbox.jail.wire import Opaque, Wire, WireError, decode, encode
+from envs.sandbox.jail.wire import Opaque, Wire, WireError, decode, encode, show, tidy
 
 hashables = st.recursive(
     st.none()
@@ -101,6 +101,20 @@ def test_what_does_not_cross_is_equal_to_nothing() -> None:
 def test_a_malformed_value_is_refused(data: object) -> None:
     with pytest.raises(WireError):
         decode(data)
+
+
+@given(st.text() | st.lists(st.sampled_from([" at 0x7f1234567890", "\ud800", "x", " "])).map("".join))
+def test_a_text_for_reports_is_short_and_can_be_stored(text: str) -> None:
+    tidied = tidy(text)
+    assert len(tidied.encode()) <= 4 * wire.MAX_REPR
+    assert " at 0x7f1234567890" not in tidied
+
+
+def test_addresses_are_left_out_and_nothing_else() -> None:
+    first, second = object(), object()
+    assert show([first, print]) == show([second, print]) == "[<object object>, <built-in function print>]"
+    assert show("it is 0x10, at 0x10") == "'it is 0x10, at 0x10'"
+    assert show([object() for _ in range(99)]) == show([object() for _ in range(99)])
 
 
 def test_depth_is_bounded_in_both_directions() -> None:
