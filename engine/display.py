@@ -40,7 +40,7 @@ class Display:
         """Show the sweep until cancelled, and once more then."""
         mode = self.mode
         if mode == "auto":
-            mode = "live" if sys.stdout.isatty() else "plain"
+            mode = "live" if sys.stdout and sys.stdout.isatty() else "plain"
         if mode == "live":
             await self._panel(snapshot)
         elif mode == "plain":

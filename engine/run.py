@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from engine import manifest
+from engine.actors.base import Actor
 from engine.config import Selection, SweepConfig, did_you_mean
 from engine.errors import ConfigError, RecordError
+from engine.evaluators.base import Evaluator
 from engine.inference.base import LanguageModel, Tokenizer
 from engine.loop import Agent
 from engine.profiling.tally import Tally
 from engine.prompts import Prompts
+from engine.records import Note, PastTrial, Step, Trajectory, Verdict
+from engine.reflectors.base import Reflector
 from engine.store import Store
 from engine.sweep import sweep
 from envs.base import Task
@@ -48,12 +52,11 @@ async def run(config: SweepConfig, resolved: Mapping[str, Any]) -> Finished:
     Raises:
         ReflexionError, EnvironmentFault: With one line that says what is wrong.
     """
-    tasks = select(config.env.tasks(), config.tasks)
-    prompts = config.prompts.for_environment(config.env.name)
+    tasks, prompts = check(config)
     _check_writable(Path(config.paths.runs))
     async with config.env as environment:
         tokenizer = config.backend.tokenizer(config.model)
-        _check_context(prompts, tokenizer)
+        _check_context(config, prompts, tokenizer)
         agent = make_agent(config, prompts, tokenizer)
         with _opened(config, resolved, tasks) as store:
             if not store.open_tasks():
@@ -69,6 +72,35 @@ async def run(config: SweepConfig, resolved: Mapping[str, Any]) -> Finished:
             return Finished(store.folder, played=True, errors=errors)
 
 
+def check(config: SweepConfig) -> tuple[Sequence[Task], Prompts]:
+    """The tasks and prompts of a sweep; whatever is wrong with them is found here.
+
+    Raises:
+        ReflexionError, EnvironmentFault: With one line that says what is wrong.
+    """
+    tasks = select(config.env.tasks(), config.tasks)
+    prompts = config.prompts.for_environment(config.env.name)
+    past = PastTrial(1, Trajectory((), "finished"), {}, Verdict(False, 0.0, "feedback"), Note(1, "note"))
+    seen = {
+        "task": tasks[0],
+        "notes": (past.note,),
+        "steps": [Step(1, "action", "answer")],
+        "history": (past,),
+    }
+    for template, given in _templates(config).items():
+        prompts.check([template], {**seen, **given})
+        prompts.check([template], {**seen, "notes": (), "history": (), **given})
+    return tasks, prompts
+
+
+def _templates(config: SweepConfig) -> Mapping[str, Mapping[str, Any]]:
+    """The templates that this configuration's players use, with samples of what they give to them."""
+    players: list[Actor | Evaluator | Reflector] = [config.actor, config.evaluator]
+    if config.strategy.reflect:
+        players.append(config.reflector)
+    return {name: given for player in players for name, given in player.templates.items()}
+
+
 def select(tasks: Sequence[Task], selection: Selection) -> Sequence[Task]:
     """The tasks that are to be played, in the environment's order. Raises ConfigError for an unknown id."""
     known = {task.id for task in tasks}
@@ -76,6 +108,8 @@ def select(tasks: Sequence[Task], selection: Selection) -> Sequence[Task]:
         if wanted not in known:
             raise ConfigError(f"tasks.ids: there is no task {wanted!r}{did_you_mean(wanted, known)}")
     chosen = [task for task in tasks if not selection.ids or task.id in selection.ids]
+    if not chosen:
+        raise ConfigError("env: there is not a single task")
     return chosen[: selection.first]
 
 
@@ -122,9 +156,9 @@ async def _watched(
             await watcher
 
 
-def _check_context(prompts: Prompts, tokenizer: Tokenizer) -> None:
+def _check_context(config: SweepConfig, prompts: Prompts, tokenizer: Tokenizer) -> None:
     """Refuse a context that not even the constant part of each prompt fits in."""
-    for name in prompts.names():
+    for name in _templates(config):
         tokens = tokenizer.count(prompts.constant_part(name))
         if tokens + _LEAST_ROOM > tokenizer.context_tokens:
             raise ConfigError(

@@ -46,7 +46,7 @@ _UNSUPPORTED = {
 def main(
     config_name: str,
     load: Callable[[Resolved], Loaded],
-    job: Callable[[Resolved], None],
+    job: Callable[[Resolved], int | None],
     check: Callable[[Loaded], object] | None = None,
 ) -> None:
     """Run an application on conf/<config_name>.yaml.
@@ -56,7 +56,7 @@ def main(
     Args:
         config_name: The primary configuration.
         load: Builds the objects of one cell from its configuration.
-        job: Does the work of one cell.
+        job: Does the work of one cell; may return an exit code, and the last one that is not 0 counts.
         check: Checks what only a look at the data can tell, before the first cell is run.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here instead of being printed by Hydra
@@ -70,7 +70,9 @@ def main(
                 if check and cell is not None:
                     check(cell)
         with _kept_out_of_the_way(arguments):
-            _run(config_name, job)
+            status = _run(config_name, job)
+    if status:
+        raise SystemExit(status)
 
 
 def resolve(node: DictConfig) -> Resolved:
@@ -187,15 +189,16 @@ def _kept_out_of_the_way(arguments: argparse.Namespace) -> Iterator[None]:
         yield
 
 
-def _run(config_name: str, job: Callable[[Resolved], None]) -> None:
+def _run(config_name: str, job: Callable[[Resolved], int | None]) -> int:
     """Let Hydra run every cell, or show what it was asked to show."""
     started = False
+    status = 0
 
     def run_cell(node: DictConfig) -> None:
-        nonlocal started
+        nonlocal started, status
         started = True
         with endings.one_line(USER_ERRORS, _explain):
-            job(resolve(node))
+            status = job(resolve(node)) or status
 
     try:
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)(run_cell)()
@@ -203,6 +206,7 @@ def _run(config_name: str, job: Callable[[Resolved], None]) -> None:
         if started or isinstance(error, (*USER_ERRORS, BrokenPipeError)):
             raise
         raise ConfigError(f"Hydra cannot do this: {error}") from error
+    return status
 
 
 def _explain(error: BaseException) -> str:

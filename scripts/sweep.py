@@ -7,12 +7,12 @@ from typing import Any
 
 from engine import config
 from engine.report.tables import print_report
-from engine.run import Finished, run
+from engine.run import Finished, check, run
 from scripts import hydra_app
 
 
-def job(resolved: dict[str, Any]) -> None:
-    """Play one cell and print its tables."""
+def job(resolved: dict[str, Any]) -> int:
+    """Play one cell and print its tables; 1 if an episode ended in an error, else 0."""
     try:
         finished = asyncio.run(_until_terminated(resolved))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -20,14 +20,13 @@ def job(resolved: dict[str, Any]) -> None:
         raise SystemExit(130) from None
     if finished.played:
         print_report(finished.folder)
-        if finished.errors:
-            raise SystemExit(1)
     else:
         print(
             f"run {finished.folder} is finished, there is nothing to do; "
             f"python scripts/report.py {finished.folder} prints its tables",
             flush=True,
         )
+    return min(finished.errors, 1)
 
 
 async def _until_terminated(resolved: dict[str, Any]) -> Finished:
@@ -39,4 +38,4 @@ async def _until_terminated(resolved: dict[str, Any]) -> Finished:
 
 
 if __name__ == "__main__":
-    hydra_app.main("sweep", config.load, job)
+    hydra_app.main("sweep", config.load, job, check)

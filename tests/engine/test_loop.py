@@ -102,7 +102,7 @@ def test_an_episode_is_over_when_passed_or_out_of_trials() -> None:
 
 async def test_no_template_evaluator_or_reflector_can_see_a_score(tmp_path: Path) -> None:
     prompts = write_pack(tmp_path)
-    (tmp_path / "actor.j2").write_text("{% for past in history %}{{ past.score.correct }}{% endfor %}")
+    (tmp_path / "actor.j2").write_text("x{% for past in history %}{{ past.score.correct }}{% endfor %}")
     agent = replace(make_agent(prompts), prompts=prompts)
     model = ScriptedModel(lambda request: "wrong")
     first = await play_trial(agent, GuessEnv(), model, TASK, [], priority=0)
