@@ -99,10 +99,11 @@ def _by_trial(counts: Counter[int]) -> str:
 
 
 def _model(now: Snapshot) -> str:
+    preempted = f", {now.model.preemptions} thrown out of the batch" if now.model.preemptions else ""
     return (
         f"requests {now.model.running} running, {now.model.waiting} waiting · "
         f"{now.tokens_per_s:,.0f} tokens/s · prefix cache {now.cache_hit_rate:.0%} hits, "
-        f"KV {now.model.kv_usage:.0%} used"
+        f"KV {now.model.kv_usage:.0%} used{preempted}"
     )
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from engine.store import recorded_calls
+
 ROOT = Path(__file__).parents[2]
 KILLS = 20
 
@@ -41,12 +43,13 @@ def record(runs: Path) -> dict[str, Any]:
         "trials": "SELECT task, number, ending, outcome, passed, feedback, correct, note FROM trials"
         " ORDER BY task, number",
         "steps": "SELECT * FROM steps ORDER BY 1, 2, 3",
-        "calls": "SELECT task, trial, role, step, sample, seed, text FROM calls ORDER BY 1, 2, 3, 4, 5",
+        "seeds": "SELECT task, trial, role, step, sample, seed FROM calls ORDER BY 1, 2, 3, 4, 5",
         "check": "PRAGMA integrity_check",
     }
     found = {name: db.execute(query).fetchall() for name, query in queries.items()}
     db.close()
-    return found
+    calls = [(tag, prompt, answer.text) for tag, prompt, answer in recorded_calls(folder)]
+    return {**found, "calls": sorted(calls, key=lambda call: repr(call[0]))}
 
 
 def trials_on_disk(runs: Path) -> int:
