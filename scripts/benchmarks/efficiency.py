@@ -115,7 +115,9 @@ async def _timed(name: str, model: Capture, work: Callable[[], Awaitable[Any]]) 
     await model.forget()
     before, start = len(model.calls), time.perf_counter()
     await work()
-    return Timing(name, time.perf_counter() - start, [answer for _, answer in model.calls[before:]])
+    timing = Timing(name, time.perf_counter() - start, [answer for _, answer in model.calls[before:]])
+    print(f"{name}: {len(timing.answers):,} calls in {timing.wall_s:,.1f} s", flush=True)
+    return timing
 
 
 def _as_long_as_before(request: Request, answer: Completion) -> Request:
