@@ -68,10 +68,6 @@ class Prompts:
             text = ""
         return tuple(turns) or text
 
-    def names(self) -> list[str]:
-        """The templates that there are."""
-        return sorted(path.stem for path in self._folder.glob("*.j2"))
-
     def _path(self, template: str) -> Path:
         return self._folder / f"{template}.j2"
 
